@@ -1,0 +1,1 @@
+"""Azure Stream Analytics jobs on Apache Spark, with exact treatment of time."""

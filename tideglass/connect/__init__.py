@@ -1,0 +1,1 @@
+"""Inputs and outputs: formats, file inputs, file outputs."""

@@ -1,0 +1,1 @@
+"""Vocabulary of the whole package: time, types, errors. Imports nothing of ours."""

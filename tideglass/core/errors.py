@@ -1,0 +1,129 @@
+"""Everything that can go wrong, as one family.
+
+    TideglassError
+    ├── QueryError      the query cannot run; holds every Diagnostic found, each with its place
+    ├── ProjectError    a project file is missing, malformed or asks for what is not supported
+    ├── EvaluationError a row made the query fail while it ran (`asa.md` A-33)
+    ├── InputError      an input as a whole cannot be read (single bad events are counted, not raised)
+    ├── OutputError     an output cannot be written
+    └── StateError      a checkpoint or run directory does not fit the job
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of the query text: offsets [start, end) in characters."""
+
+    start: int = 0
+    end: int = 0
+
+    def to(self, other: Span) -> Span:
+        return Span(min(self.start, other.start), max(self.end, other.end))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A query text and the name it is reported under."""
+
+    text: str
+    name: str = "query"
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """1-based line and column of a character offset."""
+        before = self.text[:offset]
+        return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One thing the compiler has to say: `code` is stable, `message` uses the user's words."""
+
+    code: str
+    message: str
+    span: Span
+    hint: str = ""
+    severity: str = "error"  # or "warning"
+
+    def render(self, source: Source) -> str:
+        """The message with its place, the line, carets under the piece, and the hint."""
+        line, column = source.line_column(self.span.start)
+        text = (source.text.splitlines() or [""])[min(line, source.text.count("\n") + 1) - 1 :][:1]
+        shown = (text[0] if text else "").replace("\t", " ")
+        width = max(1, min(self.span.end - self.span.start, len(shown) - column + 1))
+        warning = "warning " if self.severity == "warning" else ""
+        lines = [
+            f"{source.name}:{line}:{column}: {warning}[{self.code}] {self.message}",
+            f"  {shown}",
+            f"  {' ' * (column - 1)}{'^' * width}",
+        ]
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class TideglassError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class QueryError(TideglassError):
+    """The query cannot run. Holds all errors found, in the order of their place."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], source: Source) -> None:
+        self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.span.start, d.span.end)))
+        self.source = source
+        super().__init__("\n".join(d.render(source) for d in self.diagnostics))
+
+
+class ProjectError(TideglassError):
+    """A project file cannot be used; the message names the file and the remedy."""
+
+
+class InputError(TideglassError):
+    """An input cannot be read at all."""
+
+
+class OutputError(TideglassError):
+    """An output cannot be written."""
+
+
+class StateError(TideglassError):
+    """A run directory or checkpoint does not fit the job that is to use it."""
+
+
+class EvaluationError(TideglassError):
+    """Evaluating the query on a row failed, which stops the job (`asa.md` A-33)."""
+
+    def __init__(self, message: str, span: Span | None = None) -> None:
+        self.message = message
+        self.span = span
+        super().__init__(message)
+
+
+@dataclass(slots=True)
+class Diagnostics:
+    """Collects what the compiler finds, so that all of it is reported at once."""
+
+    found: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+    def error(self, code: str, message: str, span: Span, hint: str = "") -> None:
+        self.found.append(Diagnostic(code, message, span, hint))
+
+    def warn(self, code: str, message: str, span: Span, hint: str = "") -> None:
+        self.found.append(Diagnostic(code, message, span, hint, "warning"))
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        return [d for d in self.found if d.severity == "error"]
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        return [d for d in self.found if d.severity == "warning"]
+
+    def raise_if_any(self, source: Source) -> None:
+        if self.errors:
+            raise QueryError(self.errors, source)

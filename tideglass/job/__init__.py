@@ -1,0 +1,1 @@
+"""ASA project files, settings, runs and their metrics."""

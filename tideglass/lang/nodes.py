@@ -1,0 +1,371 @@
+"""The syntax tree of SAQL (`asa.md` 2.1): what the parser makes and the binder reads.
+
+Nodes are frozen, compare by content (spans excepted) and keep the user's spelling. Nothing is
+resolved here: a name is a name, a function is whatever was written in front of a parenthesis.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tideglass.core.errors import Span
+
+
+def _span() -> Span:
+    return field(default_factory=Span, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier as written; `quote` is '' (bare), '[' or '"'."""
+
+    text: str
+    quote: str = ""
+    span: Span = _span()
+
+
+# ---------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """NULL, an int, a float or a string."""
+
+    value: int | float | str | None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A dotted name: `[source.]name{.name}`; which part is a source is for the binder to say."""
+
+    path: tuple[Name, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Field access on an expression that is no plain name: `LAG(*) OVER (...).speed`, `f(x).a`."""
+
+    base: Expr
+    name: Name
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """`*` as a function argument: `COUNT(*)`, `LAG(*)`."""
+
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class OrderItem:
+    expr: Expr
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """`(unit, n)` of LIMIT DURATION; `unit` as written."""
+
+    unit: Name
+    amount: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """`OVER ([PARTITION BY ...] [ORDER BY ...] [LIMIT DURATION(unit, n)] [WHEN condition])`."""
+
+    partition_by: tuple[Expr, ...] = ()
+    order_by: tuple[OrderItem, ...] = ()
+    limit: Duration | None = None
+    when: Expr | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`name(args) [OVER (...)]`. `prefix` holds what stands before the last dot: `System`, `UDF`, `uda`.
+
+    `System.Timestamp()` and the bare `System.Timestamp` are both Call(prefix=System, name=Timestamp).
+    Date parts and window units stay in `args` as one-name Columns. `DISTINCT` sets `distinct`.
+    """
+
+    prefix: tuple[Name, ...]
+    name: Name
+    args: tuple[Expr, ...]
+    distinct: bool = False
+    over: Over | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """`CAST(e AS type)`, or TRY_CAST when `lenient`. `type` is upper-case: BIGINT, FLOAT, NVARCHAR, ..."""
+
+    expr: Expr
+    type: str
+    lenient: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """`op` is one of - + ~ NOT."""
+
+    op: str
+    operand: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """`op` is one of + - * / % & | ^ = <> > >= < <= AND OR (`!=` is `<>`, `!>` is `<=`, `!<` is `>=`)."""
+
+    op: str
+    left: Expr
+    right: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    value: Expr
+    pattern: Expr
+    negated: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    value: Expr
+    low: Expr
+    high: Expr
+    negated: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    value: Expr
+    negated: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    value: Expr
+    options: tuple[Expr, ...]
+    negated: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`operand` is None in the searched form. `otherwise` is None when ELSE is missing (the binder objects)."""
+
+    operand: Expr | None
+    branches: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr | None
+    span: Span = _span()
+
+
+Expr: TypeAlias = (
+    Literal | Column | Member | Star | Call | Cast | Unary | Binary | Like | Between | IsNull | In | Case
+)
+
+
+# ---------------------------------------------------------------- SELECT
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing in a SELECT list with its alias, if any (`e`, `e AS a`, `e a`, `a = e`)."""
+
+    expr: Expr
+    alias: Name | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class StarItem:
+    """`*` (empty path), `source.*` or `record.path.*`."""
+
+    path: tuple[Name, ...] = ()
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampBy:
+    expr: Expr
+    over: tuple[Expr, ...] = ()
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBy:
+    exprs: tuple[Expr, ...]
+    into: int | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """What stands in FROM: an input, a step, or (as an extension) a parenthesised query."""
+
+    name: Name | None
+    query: Query | None = None
+    alias: Name | None = None
+    timestamp_by: TimestampBy | None = None
+    partition_by: PartitionBy | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`kind` is INNER, LEFT or CROSS; `on` is None for CROSS only."""
+
+    kind: str
+    relation: Relation
+    on: Expr | None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """`CROSS|OUTER APPLY GetArrayElements|GetRecordProperties (expr) AS alias`."""
+
+    kind: str  # CROSS or OUTER
+    function: Name
+    arg: Expr
+    alias: Name
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class PatternName:
+    name: Name
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class PatternAny:
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class PatternSequence:
+    parts: tuple[Pattern, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class PatternChoice:
+    options: tuple[Pattern, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRepeat:
+    """`least` to `most` times; `most` None is unbounded."""
+
+    part: Pattern
+    least: int
+    most: int | None
+    span: Span = _span()
+
+
+Pattern: TypeAlias = PatternName | PatternAny | PatternSequence | PatternChoice | PatternRepeat
+
+
+@dataclass(frozen=True, slots=True)
+class MatchRecognize:
+    limit: Duration
+    partition_by: tuple[Expr, ...]
+    measures: tuple[Item, ...]
+    pattern: Pattern
+    define: tuple[tuple[Name, Expr], ...]
+    alias: Name | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A window in GROUP BY: `kind` is tumbling, hopping, sliding, session or snapshot.
+
+    Sizes are (unit name, amount expression) pairs in ticks-free form; `args` keys: size, hop, offset,
+    timeout, max_duration. `over` holds the PARTITION BY of a session window. `id` is set by Window('id', ...).
+    """
+
+    kind: str
+    args: tuple[tuple[str, Duration], ...]
+    over: tuple[Expr, ...] = ()
+    id: Literal | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsCall:
+    """`Windows(w, ...)`."""
+
+    members: tuple[WindowCall, ...]
+    span: Span = _span()
+
+
+GroupItem: TypeAlias = WindowCall | WindowsCall | Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    items: tuple[Item | StarItem, ...]
+    into: Name | None
+    source: Relation
+    joins: tuple[Join | Apply, ...] = ()
+    match: MatchRecognize | None = None
+    where: Expr | None = None
+    group_by: tuple[GroupItem, ...] = ()
+    having: Expr | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Two or more queries, rows of all of them (UNION ALL)."""
+
+    terms: tuple[Query, ...]
+    span: Span = _span()
+
+
+Query: TypeAlias = Select | Union
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    name: Name
+    query: Query
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    name: Name
+    type: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    name: Name
+    columns: tuple[TableColumn, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    tables: tuple[CreateTable, ...] = ()
+    steps: tuple[Step, ...] = ()
+    statements: tuple[Query, ...] = ()
+    span: Span = _span()

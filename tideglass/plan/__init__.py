@@ -1,0 +1,1 @@
+"""The plan of a query: its nodes, its rewriting, its stages, its programs."""

@@ -1,0 +1,280 @@
+"""The plan: what a bound query means, as trees of expressions and relational operators.
+
+The binder makes it, the rules rewrite it, placement cuts it into stages, lowering turns it into
+programs. Names are resolved and windows are in ticks; types are not: they belong to values and are
+found chunk by chunk when a program meets its rows.
+
+**Columns.** Every operator makes a table with *listed* columns (`columns`, known by name) and, when
+`open`, also the column `$payload`: a record holding the fields nobody listed, as the events of a
+schemaless input have them. A listed column always shadows a payload field of the same name. All
+tables carry `$ts` (System.Timestamp()) and the other order columns of `core.types`.
+
+**Names in expressions.** `Ref(name)` reads a listed or `$`-column of the operator's child, nothing
+else. A field of an open relation is `Path(Ref("$payload"), (name, ...))`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tideglass.core.errors import Span
+from tideglass.core.types import PAYLOAD, Type
+
+# ---------------------------------------------------------------- expressions
+
+
+def _span() -> Span:
+    return field(default_factory=Span, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant: int BIGINT, float FLOAT, str NVARCHAR, None NULL, bool BIT (only made by the binder)."""
+
+    value: int | float | str | bool | None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The value of a column of the child."""
+
+    name: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Walks from a record into its fields; anything that is not there is NULL (A-40)."""
+
+    base: Expr
+    keys: tuple[str, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A scalar function of the catalogue; operators are functions too.
+
+    `function` is the catalogue's lower-case name: `dateadd`, `getarrayelement`, `udf.<name>`, or an
+    operator: `+ - * / % & | ^ neg pos ~ = <> < <= > >= and or not like in between isnull`.
+    `in` has the value first, then the options; NOT LIKE etc. are `not` around the positive form.
+    Date parts are string Literals in their canonical spelling (`minute`, `dayofyear`, ...).
+    """
+
+    function: str
+    args: tuple[Expr, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    expr: Expr
+    type: Type
+    lenient: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The searched form; the simple form is rewritten to `=` comparisons."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr
+    span: Span = _span()
+
+
+Expr: TypeAlias = Literal | Ref | Path | Call | Cast | Case
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An output column and the expression that makes it."""
+
+    name: str
+    expr: Expr
+
+
+# ---------------------------------------------------------------- windows (`asa.md` 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Hopping:
+    """Windows (end - size, end] at every end = k * hop + offset from tick zero; tumbling is hop == size."""
+
+    size_ticks: int
+    hop_ticks: int
+    offset_ticks: int = 0
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    size_ticks: int
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """`partition_by` None: one session over all rows of the step, whatever their group (`asa.md` 3.5)."""
+
+    timeout_ticks: int
+    max_duration_ticks: int
+    partition_by: tuple[Expr, ...] | None = None
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    id: str | None = None
+
+
+Window: TypeAlias = Hopping | Sliding | Session | Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """An aggregate of the catalogue: `count` (no argument for `*`), `sum`, `topone`, `uda.<name>`, ...
+
+    `arg` is None for COUNT(*). `constant` is the literal of PERCENTILE_* (p) and CollectTop (n).
+    `as_text`: MIN/MAX of an explicit cast to nvarchar compares as text (`asa.md` 4.1).
+    """
+
+    function: str
+    arg: Expr | None = None
+    distinct: bool = False
+    order_by: tuple[tuple[Expr, bool], ...] = ()  # (expression, descending)
+    constant: int | float | None = None
+    as_text: bool = False
+    span: Span = _span()
+
+
+# ---------------------------------------------------------------- operators
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """An input behind its policies. `timestamp` None: arrival time. `over` empty: no substreams.
+
+    `reader` tells readers of the same input apart (`asa.md` 2.4): equal readers are one.
+    `payload_types`: the columns of CREATE TABLE, if any; then the relation is still open, but an
+    event that does not fit is rejected by the deserializer (`asa.md` 2.13).
+    """
+
+    input: str
+    timestamp: Expr | None = None
+    over: tuple[Expr, ...] = ()
+    partition_by: tuple[Expr, ...] = ()
+    payload_types: tuple[tuple[str, Type], ...] = ()
+    columns: tuple[str, ...] = ()
+    open: bool = True
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class StepRef:
+    """The rows of a named step, shared by everyone who reads it."""
+
+    name: str
+    columns: tuple[str, ...]
+    open: bool
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    child: Node
+    condition: Expr
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.child.columns
+
+    @property
+    def open(self) -> bool:
+        return self.child.open
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Listed columns `items`; `spread`, when given, is a record expression that becomes `$payload`.
+
+    Several spreads of one SELECT are merged into one expression with `record.merge` (first wins).
+    """
+
+    child: Node
+    items: tuple[Named, ...]
+    spread: Expr | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(item.name for item in self.items)
+
+    @property
+    def open(self) -> bool:
+        return self.spread is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """GROUP BY: one row per window and group, stamped with the window's end.
+
+    Makes the columns of `keys` (named $k0, $k1, ...), of `aggregates` ($a0, $a1, ...) and, when a
+    window has an id, `$window`. HAVING and the SELECT list are a Filter and a Project above it.
+    """
+
+    child: Node
+    windows: tuple[Window, ...]
+    keys: tuple[Named, ...]
+    aggregates: tuple[tuple[str, AggregateCall], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(key.name for key in self.keys) + tuple(name for name, _ in self.aggregates)
+
+    @property
+    def open(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """All rows of all children; a column missing in one child is looked up in its payload or is NULL."""
+
+    children: tuple[Node, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.children[0].columns
+
+    @property
+    def open(self) -> bool:
+        return any(child.open for child in self.children)
+
+
+Node: TypeAlias = Scan | StepRef | Filter | Project | Aggregate | Union
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A statement: its rows go to the output `name`."""
+
+    name: str
+    node: Node
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A whole job. `steps` are in an order in which each reads only earlier ones."""
+
+    steps: tuple[tuple[str, Node], ...]
+    outputs: tuple[Output, ...]
+    inputs: tuple[str, ...]
+    compatibility_level: str = "1.2"
+
+
+def payload_field(name: str, *more: str, span: Span | None = None) -> Path:
+    """The expression for a field of an open relation."""
+    return Path(Ref(PAYLOAD), (name, *more), span or Span())

@@ -1,0 +1,1 @@
+"""The Spark driver: the only users of pyspark."""
