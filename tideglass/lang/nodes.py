@@ -165,7 +165,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`operand` is None in the searched form. `otherwise` is None when ELSE is missing (the binder objects)."""
+    """`operand` is None in the searched form; `otherwise` is None when ELSE is missing (an error later)."""
 
     operand: Expr | None
     branches: tuple[tuple[Expr, Expr], ...]
@@ -297,7 +297,7 @@ class WindowCall:
     """A window in GROUP BY: `kind` is tumbling, hopping, sliding, session or snapshot.
 
     Sizes are (unit name, amount expression) pairs in ticks-free form; `args` keys: size, hop, offset,
-    timeout, max_duration. `over` holds the PARTITION BY of a session window. `id` is set by Window('id', ...).
+    timeout, max_duration. `over` holds the PARTITION BY of a session window; Window('id', ...) sets `id`.
     """
 
     kind: str
