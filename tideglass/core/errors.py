@@ -1,12 +1,12 @@
 """Everything that can go wrong, as one family.
 
-    TideglassError
-    ├── QueryError      the query cannot run; holds every Diagnostic found, each with its place
-    ├── ProjectError    a project file is missing, malformed or asks for what is not supported
-    ├── EvaluationError a row made the query fail while it ran (`asa.md` A-33)
-    ├── InputError      an input as a whole cannot be read (single bad events are counted, not raised)
-    ├── OutputError     an output cannot be written
-    └── StateError      a checkpoint or run directory does not fit the job
+TideglassError
+├── QueryError      the query cannot run; holds every Diagnostic found, each with its place
+├── ProjectError    a project file is missing, malformed or asks for what is not supported
+├── EvaluationError a row made the query fail while it ran (`asa.md` A-33)
+├── InputError      an input as a whole cannot be read (single bad events are counted, not raised)
+├── OutputError     an output cannot be written
+└── StateError      a checkpoint or run directory does not fit the job
 """
 
 from __future__ import annotations
