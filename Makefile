@@ -1,0 +1,63 @@
+# Everything this project does is a target here. The first call of any target makes .venv, installs the
+# package with what its tests and examples need, and finds (or installs) a Java for Spark.
+#
+#   make demo        real flights through Spark: results, counters, a picture of the watermark
+#   make test        all tests        make test-fast   those that start no Spark
+#   make check       what CI does: format, lint, types, all tests
+#   make bench       our engine beside hand-written Structured Streaming
+#   make clean       remove what the targets made
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+FAST := -m "not spark"
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast check format-check lint types bench clean
+
+help:
+	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
+
+setup: $(READY)
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "tideglass needs Python 3.11 or newer; '$(PYTHON)' is not (or is not there)." >&2; \
+	  echo "Install one and name it:  make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' || { \
+	  echo "'$(PYTHON)' cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "setting up $(VENV), once (about 700 MB: Spark, DuckDB, Arrow)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,examples]'
+	@$(BIN)/python -m tideglass.spark.java --install
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python examples/flights/demo.py
+
+test: $(READY)
+	$(PYTEST)
+
+test-fast: $(READY)
+	$(PYTEST) $(FAST)
+
+format-check: $(READY)
+	$(BIN)/ruff format --check .
+
+lint: $(READY)
+	$(BIN)/ruff check .
+
+types: $(READY)
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+# One run of pytest, so that its last line counts every test; those that start Spark come last.
+check: format-check lint types test
+
+bench: $(READY)
+	@$(BIN)/python bench/run.py
+
+clean:
+	rm -rf $(VENV) build dist demo-output spark-warehouse .pytest_cache .ruff_cache .hypothesis .cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
