@@ -1,0 +1,167 @@
+"""What became of each event at the ingress, and the books kept about it (`asa.md` 1.4, 9.1, 9.2).
+
+Every event ends in exactly one `Decision`, so the counters of a partition add up to its input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Decision(IntEnum):
+    """The one place an event ends in; from `DROPPED_EARLY` on it is not passed on."""
+
+    ACCEPTED = 0
+    ADJUSTED_LATE = 1
+    ADJUSTED_OUT_OF_ORDER = 2
+    ADJUSTED_BOTH = 3
+    DROPPED_EARLY = 4
+    DROPPED_LATE = 5
+    DROPPED_OUT_OF_ORDER = 6
+    DROPPED_BAD_TIMESTAMP = 7
+    DROPPED_NULL_KEY = 8
+
+    @property
+    def kept(self) -> bool:
+        return self < Decision.DROPPED_EARLY
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Events of one partition by decision.
+
+    Every event is in exactly one of the first nine fields, which are in the order of `Decision`.
+    arrivals_raised: events whose arrival time ran backwards in the source and was raised to the
+    newest one before it; they are counted among the nine as any other.
+    """
+
+    accepted: int = 0
+    adjusted_late: int = 0
+    adjusted_out_of_order: int = 0
+    adjusted_both: int = 0
+    dropped_early: int = 0
+    dropped_late: int = 0
+    dropped_out_of_order: int = 0
+    dropped_bad_timestamp: int = 0
+    dropped_null_key: int = 0
+    arrivals_raised: int = 0
+
+    @classmethod
+    def of(cls, decisions: npt.NDArray[np.uint8], arrivals_raised: int) -> Counters:
+        """Counts of one chunk."""
+        counts = np.bincount(decisions, minlength=len(Decision)).tolist()
+        return cls(*counts, arrivals_raised=arrivals_raised)
+
+    def __add__(self, other: Counters) -> Counters:
+        return Counters(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def kept(self) -> int:
+        return self.accepted + self.adjusted
+
+    @property
+    def adjusted(self) -> int:
+        return self.adjusted_late + self.adjusted_out_of_order + self.adjusted_both
+
+    @property
+    def dropped(self) -> int:
+        return (
+            self.dropped_early
+            + self.dropped_late
+            + self.dropped_out_of_order
+            + self.dropped_bad_timestamp
+            + self.dropped_null_key
+        )
+
+    @property
+    def input_events(self) -> int:
+        return self.kept + self.dropped
+
+    def metrics(self) -> Mapping[str, int]:
+        """The service's own metrics, by API name (`asa.md` 9.1).
+
+        An event changed by both policies raises both metrics once (A-23); dropped ones are counted
+        as adjusted ones are (A-36).
+        """
+        return {
+            "InputEvents": self.input_events,
+            "EarlyInputEvents": self.dropped_early,
+            "LateInputEvents": self.adjusted_late + self.adjusted_both + self.dropped_late,
+            "DroppedOrAdjustedEvents": self.adjusted_out_of_order
+            + self.adjusted_both
+            + self.dropped_out_of_order,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DataErrorKind:
+    """An entry of the service's log: the type and code it is known by, and its level (`asa.md` 9.2)."""
+
+    type: str
+    code: str
+    level: str
+    decisions: tuple[Decision, ...]
+
+
+INVALID_TIMESTAMP = DataErrorKind(
+    "InvalidInputTimeStamp", "InputEventTimestampNotFound", "Warning", (Decision.DROPPED_BAD_TIMESTAMP,)
+)
+INVALID_KEY = DataErrorKind(
+    "InvalidInputTimeStampKey",
+    "InputEventTimestampByOverValueNotFound",
+    "Warning",
+    (Decision.DROPPED_NULL_KEY,),
+)
+EARLY = DataErrorKind(
+    "EarlyInputEvent", "InputEventEarlyBeyondThreshold", "Informational", (Decision.DROPPED_EARLY,)
+)
+LATE = DataErrorKind(
+    "LateInputEvent",
+    "InputEventLateBeyondThreshold",
+    "Informational",
+    (Decision.ADJUSTED_LATE, Decision.ADJUSTED_BOTH, Decision.DROPPED_LATE),
+)
+#: The service's list of data error codes has none for this one.
+OUT_OF_ORDER = DataErrorKind(
+    "OutOfOrderEvent",
+    "",
+    "Informational",
+    (Decision.ADJUSTED_OUT_OF_ORDER, Decision.ADJUSTED_BOTH, Decision.DROPPED_OUT_OF_ORDER),
+)
+DATA_ERROR_KINDS = (INVALID_TIMESTAMP, INVALID_KEY, EARLY, LATE, OUT_OF_ORDER)
+
+
+@dataclass(frozen=True, slots=True)
+class DataError:
+    """Events of one chunk that belong in one log entry.
+
+    Times are arrival times, the only clock that every such event has. `examples` are places in the
+    chunk, so that whoever holds the events can quote them.
+    """
+
+    kind: DataErrorKind
+    count: int
+    from_arrival_ticks: int
+    to_arrival_ticks: int
+    examples: tuple[int, ...]
+
+
+def data_errors(
+    decisions: npt.NDArray[np.uint8], arrival_time_ticks: npt.NDArray[np.int64], most_examples: int = 3
+) -> tuple[DataError, ...]:
+    """The chunk's log entries, one a kind that occurs, with its first few examples."""
+    if not decisions.any():
+        return ()
+    found: list[DataError] = []
+    for kind in DATA_ERROR_KINDS:
+        places = np.flatnonzero(np.isin(decisions, kind.decisions))
+        if len(places):
+            # Arrival never decreases, so the first and the last event bound the others.
+            first, last = int(arrival_time_ticks[places[0]]), int(arrival_time_ticks[places[-1]])
+            found.append(DataError(kind, len(places), first, last, tuple(places[:most_examples].tolist())))
+    return tuple(found)
