@@ -159,7 +159,9 @@ def data_errors(
         return ()
     found: list[DataError] = []
     for kind in DATA_ERROR_KINDS:
-        places = np.flatnonzero(np.isin(decisions, kind.decisions))
+        belongs = np.zeros(len(Decision), dtype=np.bool_)
+        belongs[list(kind.decisions)] = True
+        places = np.flatnonzero(belongs[decisions])
         if len(places):
             # Arrival never decreases, so the first and the last event bound the others.
             first, last = int(arrival_time_ticks[places[0]]), int(arrival_time_ticks[places[-1]])
