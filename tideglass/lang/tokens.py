@@ -1,0 +1,257 @@
+"""SAQL text to tokens (`asa.md` 2.2), each word already told apart as keyword or name.
+
+Few words are reserved. All others (`time`, `value`, `limit`, `left`, ...) are keywords only where
+the words around them say so: LIMIT before DURATION, LEFT before JOIN, OVER before a parenthesis.
+That is decided here in one pass, so the grammar stays free of such questions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lark import Token
+
+from tideglass.core.errors import Diagnostic, Span
+
+# Keywords wherever they stand, except behind a dot; as a column they are written [word].
+RESERVED = frozenset(
+    "AND AS BETWEEN BY CASE ELSE END FROM GROUP HAVING IN INTO IS JOIN LIKE NOT NULL ON OR SELECT THEN UNION "
+    "WHEN WHERE WITH".split()
+)
+
+# Keywords only when the next token is one of these.
+_BEFORE: dict[str, frozenset[str]] = {
+    "CREATE": frozenset({"TABLE"}),
+    "TIMESTAMP": frozenset({"BY"}),
+    "PARTITION": frozenset({"BY"}),
+    "ORDER": frozenset({"BY"}),
+    "INNER": frozenset({"JOIN"}),
+    "LEFT": frozenset({"JOIN", "OUTER"}),
+    "RIGHT": frozenset({"JOIN", "OUTER"}),
+    "FULL": frozenset({"JOIN", "OUTER"}),
+    "CROSS": frozenset({"JOIN", "APPLY"}),
+    "OUTER": frozenset({"JOIN", "APPLY"}),
+    "CAST": frozenset({"("}),
+    "TRY_CAST": frozenset({"("}),
+    "MATCH_RECOGNIZE": frozenset({"("}),
+    "EXCEPT": frozenset({"SELECT", "("}),
+    "INTERSECT": frozenset({"SELECT", "("}),
+}
+
+# Keywords only behind one of these tokens.
+_AFTER: dict[str, frozenset[str]] = {
+    "TABLE": frozenset({"CREATE"}),
+    "APPLY": frozenset({"CROSS", "OUTER"}),
+    "DURATION": frozenset({"LIMIT"}),
+    "ALL": frozenset({"UNION"}),
+    "TOP": frozenset({"SELECT", "DISTINCT"}),
+    "DISTINCT": frozenset({"SELECT", "LPAR"}),
+}
+
+# Keywords directly inside the parentheses of MATCH_RECOGNIZE.
+_MATCH_WORDS = frozenset("MEASURES AFTER MATCH SKIP TO NEXT ROW PATTERN DEFINE".split())
+
+_PUNCTUATION = {
+    "<>": "NE", "!=": "NE", ">=": "GE", "<=": "LE", "!>": "LE", "!<": "GE", "=": "EQ", ">": "GT", "<": "LT",
+    "(": "LPAR", ")": "RPAR", ",": "COMMA", ";": "SEMI", ".": "DOT", "+": "PLUS", "-": "MINUS", "*": "STAR",
+    "/": "SLASH", "%": "PERCENT", "&": "AMP", "|": "PIPE", "^": "CARET", "~": "TILDE", "?": "QUESTION",
+    "{": "LBRACE", "}": "RBRACE",
+}  # fmt: skip
+
+_SCAN = re.compile(
+    r"""(?P<skip>[\s\ufeff]+|--[^\n]*|/\*.*?\*/)
+      | (?P<NAME>[^\W\d][\w@$\#]*|[@$\#][\w@$\#]+)
+      | (?P<NUMBER>(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+      | (?P<STRING>'[^']*(?:''[^']*)*')
+      | (?P<QUOTED>"[^"]*(?:""[^"]*)*")
+      | (?P<BRACKETED>\[[^\]\n]*(?:\]\][^\]\n]*)*\])
+      | (?P<punctuation><>|[!<>]=|![<>]|[=<>(),;.+\-*/%&|^~?{}])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_MEMBER = re.compile(r"\w+")  # behind a dot a name may begin with a digit: a.0.b
+_END_OF_OPERAND = frozenset({"NAME", "BRACKETED", "QUOTED", "RPAR"})
+_OPERAND_START = re.compile(r"\w|[\[\"'(]")
+
+
+@dataclass(slots=True)
+class _Frame:
+    """What is known between one pair of parentheses (or at the top)."""
+
+    selecting: bool = False  # between SELECT and its INTO or FROM
+    ordering: bool = False  # behind ORDER BY
+    stamping: bool = False  # behind TIMESTAMP BY, whose OVER is still to come
+    matching: bool = False  # directly inside MATCH_RECOGNIZE ( )
+
+
+def tokenize(text: str) -> tuple[list[Token], list[Diagnostic]]:
+    """The tokens of a script, and what could not be read as one.
+
+    Token types are the terminals of saql.lark. After a lexical error reading goes on, so that one
+    run finds several. Codes: SYNTAX.
+    """
+    tokens, problems = _scan(text)
+    _classify(tokens)
+    return tokens, problems
+
+
+def _scan(text: str) -> tuple[list[Token], list[Diagnostic]]:
+    """Pieces of text by shape alone: words are all NAME."""
+    tokens: list[Token] = []
+    problems: list[Diagnostic] = []
+    position = 0
+    while position < len(text):
+        dotted = bool(tokens) and tokens[-1].type == "DOT"
+        member = _MEMBER.match(text, position) if dotted else None
+        found = member or _SCAN.match(text, position)
+        if found is None:
+            problem, end, kind = _unreadable(text, position)
+            problems.append(problem)
+            if kind:
+                tokens.append(_token(kind, text, position, end))
+            position = end
+            continue
+        kind, end = ("NAME", found.end()) if member else (found.lastgroup or "", found.end())
+        if kind == "NUMBER" and text[position] == "." and _joined(tokens, position):
+            kind, end = "DOT", position + 1
+        elif kind == "punctuation":
+            kind = _PUNCTUATION[found.group()]
+        elif kind == "NUMBER" and (word := _MEMBER.match(text, end)):
+            written = text[position : word.end()]
+            problems.append(
+                Diagnostic(
+                    "SYNTAX",
+                    f"'{written}' is neither a number nor a name",
+                    Span(position, word.end()),
+                    f"a name that begins with a digit is written [{written}]",
+                )
+            )
+            kind, end = "NAME", word.end()
+        if kind != "skip":
+            tokens.append(_token(kind, text, position, end))
+        position = end
+    return tokens, problems
+
+
+def _token(kind: str, text: str, start: int, end: int) -> Token:
+    return Token(kind, text[start:end], start_pos=start, end_pos=end)
+
+
+def _joined(tokens: list[Token], position: int) -> bool:
+    """Whether a dot here touches an operand, as in `a.0`, rather than begins a number, as in `.5`."""
+    return bool(tokens) and tokens[-1].end_pos == position and tokens[-1].type in _END_OF_OPERAND
+
+
+_UNCLOSED = {
+    "'": ("string", "'", "STRING"),
+    '"': ("quoted name", '"', "QUOTED"),
+    "[": ("bracketed name", "]", "BRACKETED"),
+}
+
+
+def _unreadable(text: str, position: int) -> tuple[Diagnostic, int, str]:
+    """The problem at `position`, where reading goes on, and the kind of token to assume (or '')."""
+    character = text[position]
+    line_end = text.find("\n", position)
+    line_end = len(text) if line_end < 0 else line_end
+    if character in _UNCLOSED:
+        what, closing, kind = _UNCLOSED[character]
+        span = Span(position, len(text[:line_end].rstrip()))
+        hint = f"end it with {closing}"
+        if character == "'":
+            hint += "; a quote inside a string is written twice: 'it''s'"
+        return Diagnostic("SYNTAX", f"this {what} has no end", span, hint), line_end, kind
+    if text.startswith("/*", position):
+        span = Span(position, position + 2)
+        return Diagnostic("SYNTAX", "this comment has no end", span, "end it with */"), len(text), ""
+    hint = {
+        "‘": "use the plain quote '", "’": "use the plain quote '", "“": "use plain quotes", "”": "use plain quotes",
+        "!": "not equal is written != or <>, negation NOT", "`": "write [name] to quote a name",
+    }.get(character, "")  # fmt: skip
+    return (
+        Diagnostic("SYNTAX", f"'{character}' means nothing here", Span(position, position + 1), hint),
+        position + 1,
+        "",
+    )
+
+
+def _classify(tokens: list[Token]) -> None:
+    """Turns words that are keywords where they stand into tokens of their own type."""
+    frames = [_Frame()]
+    for index, token in enumerate(tokens):
+        previous = tokens[index - 1].type if index else ""
+        if token.type == "NAME" and previous != "DOT":
+            word = token.upper()
+            following = tokens[index + 1] if index + 1 < len(tokens) else None
+            if _is_keyword(word, previous, following, frames[-1]):
+                token.type = word
+        frame = frames[-1]
+        match token.type:
+            case "LPAR":
+                if _opens_query(tokens, index):
+                    token.type = "QLPAR"
+                frames.append(_Frame(matching=previous == "MATCH_RECOGNIZE"))
+            case "RPAR":
+                if len(frames) > 1:
+                    frames.pop()
+            case "SEMI":
+                frames = [_Frame()]
+            case "SELECT":
+                frame.selecting, frame.stamping = True, False
+            case "FROM" | "INTO":
+                frame.selecting = False
+            case "TIMESTAMP":
+                frame.stamping = True
+            case "ORDER":
+                frame.ordering = True
+            case "OVER" if frame.stamping:
+                token.type = "OVER_KEYS"
+                frame.stamping = False
+            case "JOIN" | "WHERE" | "GROUP":
+                frame.stamping = False
+            case "NAME" | "BRACKETED" | "QUOTED" | "STRING" if frame.selecting and previous in (
+                "SELECT",
+                "COMMA",
+            ):
+                if index + 1 < len(tokens) and tokens[index + 1].type == "EQ":
+                    token.type = "ALIAS_STRING" if token.type == "STRING" else "ALIAS"
+            case _:
+                continue
+
+
+def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame) -> bool:
+    if word in RESERVED:
+        return True
+    after = following.upper() if following is not None else ""
+    match word:
+        case "OVER":
+            return (frame.stamping and previous != "BY") or (
+                previous == "RPAR" and after in ("(", "PARTITION", "ORDER", "LIMIT", "WHEN")
+            )
+        case "ASC" | "DESC":
+            return frame.ordering and previous not in ("BY", "COMMA")
+        case "LIMIT":
+            return after == "DURATION" or (following is not None and following.type == "NUMBER")
+        case "OUTER":
+            return after in _BEFORE[word]
+        case "TOP":
+            return previous in _AFTER[word] and following is not None and following.type in ("NUMBER", "LPAR")
+        case "DISTINCT":
+            if previous == "SELECT" and after == "*":
+                return True
+            operand = bool(_OPERAND_START.match(after)) and after not in ("FROM", "AS", "INTO")
+            return operand and previous in _AFTER[word]
+        case _ if word in _MATCH_WORDS:
+            return frame.matching and previous not in ("AS", "BY", "COMMA")
+        case _ if word in _BEFORE:
+            return after in _BEFORE[word]
+        case _:
+            return previous in _AFTER.get(word, ())
+
+
+def _opens_query(tokens: list[Token], index: int) -> bool:
+    """Whether the parenthesis here is around a query: `(SELECT`, `((SELECT`."""
+    while index < len(tokens) and tokens[index].type in ("LPAR", "QLPAR"):
+        index += 1
+    return index < len(tokens) and tokens[index].type == "NAME" and tokens[index].upper() == "SELECT"
