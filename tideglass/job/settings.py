@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
@@ -172,7 +172,8 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not smallest <= value <= largest:
             problems.append(
-                f"{place}: {key} is {value!r}, it must be a whole number of seconds from {smallest} to {largest}"
+                f"{place}: {key} is {value!r}, "
+                f"it must be a whole number of seconds from {smallest} to {largest}"
             )
             return None
         return value
@@ -207,4 +208,4 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
         values["data_locale"] = locale
     if problems:
         raise ProjectError("\n".join(problems))
-    return JobSettings(**cast("dict[str, Any]", values))
+    return JobSettings(**values)

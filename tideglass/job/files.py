@@ -1,0 +1,133 @@
+"""How the files of an ASA project are found and read: Windows paths, byte-order marks, JSON objects."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from tideglass.core.errors import ProjectError
+
+
+@dataclass(slots=True)
+class Problems:
+    """Collects what is wrong with the files under `folder`, so that all of it is reported at once.
+
+    errors: what keeps the project from being used. notices: what is understood and not supported, or
+    was left unread; the project can be used without it.
+    """
+
+    folder: Path
+    errors: list[str] = field(default_factory=list[str])
+    notices: list[str] = field(default_factory=list[str])
+
+    def place(self, path: Path) -> str:
+        """The path as the user knows it: relative to the project."""
+        return path.relative_to(self.folder).as_posix() if path.is_relative_to(self.folder) else str(path)
+
+    def error(self, path: Path, message: str) -> None:
+        self.errors.append(f"{self.place(path)}: {message}")
+
+    def notice(self, path: Path, message: str) -> None:
+        self.notices.append(f"{self.place(path)}: {message}")
+
+    def raise_if_any(self) -> None:
+        if self.errors:
+            raise ProjectError("\n".join(self.errors))
+
+
+def project_path(base: Path, text: str) -> Path:
+    """The file `text` names, seen from the folder `base`.
+
+    Project files come from Windows: backslashes separate folders, and a name may differ from the
+    one on disk in case. An exact match is preferred; without any match the plain path is returned.
+
+    >>> project_path(Path("p"), "Inputs\\\\x.json").as_posix()
+    'p/Inputs/x.json'
+    """
+    plain = Path(base, text.replace("\\", "/"))
+    if plain.exists():
+        return plain
+    found = base
+    for part in Path(text.replace("\\", "/")).parts:
+        exact = found / part
+        if part not in ("..", ".") and not exact.exists() and found.is_dir():
+            same = sorted(entry for entry in found.iterdir() if entry.name.lower() == part.lower())
+            exact = same[0] if same else exact
+        found = exact
+    return found if found.exists() else plain
+
+
+def read_text(path: Path, problems: Problems) -> str | None:
+    """The text of a UTF-8 file, its byte-order mark left out; None after a reported problem."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        problems.error(path, "the file does not exist")
+    except IsADirectoryError:
+        problems.error(path, "is a folder where a file is expected")
+    except UnicodeDecodeError as error:
+        problems.error(path, f"byte {error.start} is not UTF-8; save the file as UTF-8")
+    except OSError as error:
+        problems.error(path, f"cannot be read: {error.strerror}")
+    return None
+
+
+def read_object(path: Path, problems: Problems) -> dict[str, Any] | None:
+    """The JSON object a file holds; None after a reported problem, which names line and column."""
+    text = read_text(path, problems)
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        problems.error(path, f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}")
+        return None
+    except RecursionError:
+        problems.error(path, "nested too deeply to be read")
+        return None
+    if not isinstance(value, dict):
+        problems.error(path, f"holds {json_kind(value)} where an object {{...}} is expected")
+        return None
+    return cast("dict[str, Any]", value)
+
+
+def json_kind(value: object) -> str:
+    """The JSON kind of a value, in words for messages."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a truth value"
+        case str():
+            return "a text"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return "a number"
+
+
+def text_of(
+    content: Mapping[str, Any], key: str, path: Path, problems: Problems, required: bool = True
+) -> str | None:
+    """The non-empty text under `key`; None after a reported problem, or when it is absent and optional."""
+    value = content.get(key)
+    if isinstance(value, str) and value.strip():
+        return value.strip()
+    if value is None or value == "":
+        if required:
+            problems.error(path, f'"{key}" is missing')
+    else:
+        problems.error(path, f'"{key}" is {json_kind(value)} where a text is expected')
+    return None
+
+
+def read_named(file: Path, key: str, problems: Problems) -> tuple[dict[str, Any], str] | None:
+    """The object a file holds and the name under `key`; None after a reported problem."""
+    content = read_object(file, problems)
+    name = text_of(content, key, file, problems) if content is not None else None
+    return (content, name) if content is not None and name is not None else None

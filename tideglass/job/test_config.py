@@ -1,0 +1,257 @@
+"""Test cases of a project (`test/testConfig.json`) and the verdict on each (`asa.md` 10.2).
+
+Nothing runs here: the caller runs the query on `case_inputs(case)` and hands the rows to `judge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from tideglass.job.compare import Difference, differences
+from tideglass.job.files import Problems, json_kind, project_path, read_object, text_of
+from tideglass.job.project import ProjectInput, read_input_mock
+from tideglass.job.rows import Row, read_rows
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedOutput:
+    """Rows a case expects of an output. `required` False: shown, and not part of the verdict."""
+
+    name: str
+    path: Path
+    ignore_fields: tuple[str, ...] = ()
+    required: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TestCase:
+    """A name, the files that stand in for the inputs, and what is expected."""
+
+    __test__ = False  # not a class of tests, whatever its name says to pytest
+
+    name: str
+    inputs: tuple[ProjectInput, ...]
+    expected: tuple[ExpectedOutput, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TestConfig:
+    """script: the query file, None when the file leaves it to the project."""
+
+    __test__ = False
+
+    path: Path
+    script: Path | None
+    cases: tuple[TestCase, ...]
+
+
+def load_test_config(path: Path) -> TestConfig:
+    """Read a testConfig.json; its paths are relative to its folder.
+
+    Raises ProjectError that lists every problem.
+    """
+    problems = Problems(path.parent)
+    content = read_object(path, problems)
+    problems.raise_if_any()
+    content = content or {}
+    script_text = text_of(content, "Script", path, problems, required=False)
+    script = project_path(path.parent, script_text) if script_text else None
+    if script is not None and not script.exists():
+        problems.error(path, f'"Script" names {script_text}, which does not exist')
+    cases: list[TestCase] = []
+    for number, entry in enumerate(_objects(content, "TestCases", path, problems), 1):
+        cases.append(_read_case(entry, number, path, problems))
+    names = [case.name for case in cases]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        problems.error(path, f"two test cases are named {name!r}; give each its own name")
+    problems.raise_if_any()
+    return TestConfig(path, script, tuple(cases))
+
+
+def _objects(content: Mapping[str, Any], key: str, path: Path, problems: Problems) -> list[dict[str, Any]]:
+    value = content.get(key)
+    if not isinstance(value, list):
+        problems.error(
+            path, f'"{key}" must be an array' + ("" if value is None else f", is {json_kind(value)}")
+        )
+        return []
+    entries = cast("list[object]", value)
+    for entry in entries:
+        if not isinstance(entry, dict):
+            problems.error(path, f'"{key}" holds {json_kind(entry)} where an object is expected')
+    return [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
+
+
+def _read_case(entry: Mapping[str, Any], number: int, path: Path, problems: Problems) -> TestCase:
+    name = text_of(entry, "Name", path, problems, required=False) or f"Case {number}"
+    inputs: list[ProjectInput] = []
+    for mock in _objects(entry, "Inputs", path, problems):
+        alias = text_of(mock, "InputAlias", path, problems)
+        if alias:
+            inputs.append(read_input_mock(mock, alias, path, path.parent, problems))
+    expected: list[ExpectedOutput] = []
+    for output in _objects(entry, "ExpectedOutputs", path, problems):
+        alias = text_of(output, "OutputAlias", path, problems)
+        file_text = text_of(output, "FilePath", path, problems)
+        if not alias or not file_text:
+            continue
+        file = project_path(path.parent, file_text)
+        if not file.exists():
+            problems.error(path, f"case {name!r}: the expected output {file_text} does not exist")
+        ignored = output.get("IgnoreFields") or []
+        if not isinstance(ignored, list):
+            problems.error(path, f'case {name!r}: "IgnoreFields" is {json_kind(ignored)}, not an array')
+            ignored = []
+        required = output.get("Required", True) is not False
+        fields = tuple(str(name) for name in cast("list[object]", ignored))
+        expected.append(ExpectedOutput(alias, file, fields, required))
+    return TestCase(name, tuple(inputs), tuple(expected))
+
+
+def case_inputs(case: TestCase, kind: str) -> dict[str, list[Row]]:
+    """The rows of the case's inputs of a kind, "stream" or "reference".
+
+    A field named by `ArrivalTimeField` becomes the row's `_arrival`, and stays in the payload.
+    """
+    rows_of_input: dict[str, list[Row]] = {}
+    for source in case.inputs:
+        if source.kind != kind or source.path is None:
+            continue
+        rows = read_rows(source.path, source.file_format, source.delimiter)
+        if source.arrival is not None:
+            rows = [
+                {**row, "_arrival": row[source.arrival]} if source.arrival in row else row for row in rows
+            ]
+        rows_of_input[source.name] = rows
+    return rows_of_input
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class OutputVerdict:
+    """How one output of a case compares. `verdict` is the key it has in the summary file.
+
+    OutputMatched; OutputNotEqual; OutputMissing: expected, and the query has no such output;
+    OutputUnexpected: made, and the case expects nothing of it; OutputUnrequired: not part of the verdict.
+    """
+
+    name: str
+    verdict: str
+    expected: tuple[Row, ...]
+    found: tuple[Row, ...]
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """The verdict on a case. An unexpected output is shown and does not fail it."""
+
+    name: str
+    outputs: tuple[OutputVerdict, ...]
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return not any(each.verdict in ("OutputNotEqual", "OutputMissing") for each in self.outputs)
+
+
+def judge(case: TestCase, found: Mapping[str, Sequence[Row]], seconds: float = 0.0) -> CaseResult:
+    """Compare what the query made with what the case expects."""
+    verdicts: list[OutputVerdict] = []
+    for output in case.expected:
+        expected = read_rows(output.path)
+        rows = found.get(output.name)
+        if output.path.suffix.lower() == ".csv":
+            expected = [_from_csv(row) for row in expected]
+            rows = None if rows is None else [_from_csv(_as_csv(row)) for row in rows]
+        differing = differences(expected, rows or (), output.ignore_fields)
+        if not output.required:
+            verdict = "OutputUnrequired"
+        elif rows is None:
+            verdict = "OutputMissing"
+        else:
+            verdict = "OutputNotEqual" if differing else "OutputMatched"
+        verdicts.append(
+            OutputVerdict(output.name, verdict, tuple(expected), tuple(rows or ()), tuple(differing))
+        )
+    expected_names = {output.name for output in case.expected}
+    for name, rows in found.items():
+        if name not in expected_names:
+            verdicts.append(OutputVerdict(name, "OutputUnexpected", (), tuple(rows)))
+    return CaseResult(case.name, tuple(verdicts), seconds)
+
+
+def _as_csv(row: Row) -> Row:
+    """The row as CSV would hold it: texts (`asa.md` 5.3)."""
+    texts: Row = {}
+    for name, value in row.items():
+        match value:
+            case None:
+                texts[name] = ""
+            case bool():
+                texts[name] = "true" if value else "false"
+            case dict():
+                texts[name] = "Record"
+            case list():
+                texts[name] = "Array"
+            case _:
+                texts[name] = str(value)
+    return texts
+
+
+def _from_csv(row: Row) -> Row:
+    """The row with texts that are numbers as numbers, so that they compare within the tolerance."""
+    return {name: _number(value) for name, value in row.items()}
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+_SUMMARY_KEYS = (
+    "OutputMatched",
+    "OutputNotEqual",
+    "OutputMissing",
+    "OutputUnexpected",
+    "OutputUnrequired",
+)
+
+
+def summary(results: Sequence[CaseResult], script: str, started: str) -> dict[str, Any]:
+    """The content of testResultSummary.json; `started` is ISO text. A status is 0 passed, 1 failed."""
+    passed = sum(result.passed for result in results)
+    return {
+        "Total": len(results),
+        "Passed": passed,
+        "Failed": len(results) - passed,
+        "Script": script,
+        "Results": [
+            {
+                "Name": result.name,
+                "Status": 0 if result.passed else 1,
+                "Time": round(result.seconds, 3),
+                **{
+                    key: [
+                        {
+                            "OutputAlias": each.name,
+                            "ExpectedOutput": list(each.expected),
+                            "Output": list(each.found),
+                        }
+                        for each in result.outputs
+                        if each.verdict == key
+                    ]
+                    for key in _SUMMARY_KEYS
+                },
+            }
+            for result in results
+        ],
+        "Time": started,
+    }
