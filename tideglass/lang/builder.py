@@ -21,16 +21,17 @@ from tideglass.lang.windows import group_items
 TYPES = ("BIGINT", "FLOAT", "NVARCHAR", "DATETIME", "BIT", "RECORD", "ARRAY")
 # Names people bring from other dialects, and what SAQL calls them.
 _TYPE_ADVICE = {
-    "INT": "BIGINT", "INTEGER": "BIGINT", "SMALLINT": "BIGINT", "TINYINT": "BIGINT", "REAL": "FLOAT", "DOUBLE": "FLOAT",
-    "DECIMAL": "FLOAT", "NUMERIC": "FLOAT", "VARCHAR": "NVARCHAR(MAX)", "CHAR": "NVARCHAR(MAX)", "TEXT": "NVARCHAR(MAX)",
-    "STRING": "NVARCHAR(MAX)", "NCHAR": "NVARCHAR(MAX)", "BOOLEAN": "BIT", "BOOL": "BIT", "DATE": "DATETIME",
-    "DATETIME2": "DATETIME", "DATETIMEOFFSET": "DATETIME", "TIMESTAMP": "DATETIME",
-}  # fmt: skip
+    **dict.fromkeys(("INT", "INTEGER", "SMALLINT", "TINYINT", "LONG"), "BIGINT"),
+    **dict.fromkeys(("REAL", "DOUBLE", "DECIMAL", "NUMERIC"), "FLOAT"),
+    **dict.fromkeys(("VARCHAR", "CHAR", "NCHAR", "TEXT", "STRING"), "NVARCHAR(MAX)"),
+    **dict.fromkeys(("DATE", "DATETIME2", "DATETIMEOFFSET", "TIMESTAMP"), "DATETIME"),
+    **dict.fromkeys(("BOOLEAN", "BOOL"), "BIT"),
+}
 
 _OPERATORS = {
-    "EQ": "=", "NE": "<>", "GT": ">", "GE": ">=", "LT": "<", "LE": "<=", "PLUS": "+", "MINUS": "-", "AMP": "&",
-    "PIPE": "|", "CARET": "^", "STAR": "*", "SLASH": "/", "PERCENT": "%", "TILDE": "~", "NOT": "NOT", "AND": "AND",
-    "OR": "OR", "QUESTION": "?",
+    "EQ": "=", "NE": "<>", "GT": ">", "GE": ">=", "LT": "<", "LE": "<=", "PLUS": "+", "MINUS": "-",
+    "AMP": "&", "PIPE": "|", "CARET": "^", "STAR": "*", "SLASH": "/", "PERCENT": "%", "TILDE": "~",
+    "NOT": "NOT", "AND": "AND", "OR": "OR", "QUESTION": "?",
 }  # fmt: skip
 _WORDS = frozenset({"NAME", "BRACKETED", "QUOTED", "STRING", "ALIAS", "ALIAS_STRING", "NUMBER"})
 _KEPT = _WORDS | _OPERATORS.keys()
@@ -54,11 +55,12 @@ def _rule(method: Callable[..., _R]) -> Callable[[Builder, list[Part | Token | N
     def reduce(self: Builder, children: list[Part | Token | None]) -> Part:
         present = [child for child in children if child is not None]
         start, end = present[0].start_pos or 0, present[-1].end_pos or 0
-        values = [
-            child.value if isinstance(child, Part) else child
-            for child in children
-            if not isinstance(child, Token) or child.type in _KEPT
-        ]
+        values: list[Any] = []
+        for child in children:
+            if isinstance(child, Part):
+                values.append(child.value)
+            elif child is None or child.type in _KEPT:
+                values.append(child)
         return Part(start, end, method(self, Span(start, end), *values))
 
     return reduce
@@ -498,13 +500,17 @@ def _name(word: Token) -> n.Name:
     """The name a token spells; a string used as an alias counts as a bracketed name."""
     match word[0]:
         case "[":
-            return n.Name(word[1:-1].replace("]]", "]"), "[", _span(word))
+            name = n.Name(word[1:-1].replace("]]", "]"), "[", _span(word))
         case '"':
-            return n.Name(word[1:-1].replace('""', '"'), '"', _span(word))
+            name = n.Name(word[1:-1].replace('""', '"'), '"', _span(word))
         case "'":
-            return n.Name(word[1:-1].replace("''", "'"), "[", _span(word))
+            name = n.Name(word[1:-1].replace("''", "'"), "[", _span(word))
         case _:
             return n.Name(str(word), "", _span(word))
+    if not name.text.strip() or "\n" in name.text:
+        what = "has a line break in it" if name.text.strip() else "is empty"
+        raise Malformed("SYNTAX", f"a name {what}", name.span)
+    return name
 
 
 def _whole(number: Token) -> int:

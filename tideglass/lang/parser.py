@@ -40,7 +40,7 @@ class _NoLexer(Lexer):
     def __init__(self, lexer_conf: Any) -> None:
         self.lexer_conf = lexer_conf
 
-    def lex(self, *_: Any) -> Any:
+    def lex(self, lexer_state: Any, parser_state: Any) -> Any:
         return iter(())
 
 
@@ -66,7 +66,10 @@ def _read(tokens: list[Token], text: str, problems: list[Diagnostic]) -> Script 
     while error is not None:
         rest = tokens[offset:]
         closes_broken = offset > 0 and failed_at < len(rest) and rest[failed_at].type == "RPAR"
-        if not (closes_broken and _open_parentheses(rest[:failed_at]) <= 0):
+        follows = (closes_broken and _open_parentheses(rest[:failed_at]) <= 0) or _follows(
+            error, problems, text
+        )
+        if not follows:
             problems.append(error)
         resumed = _next_start(tokens, offset + failed_at)
         if resumed is None:
@@ -77,20 +80,29 @@ def _read(tokens: list[Token], text: str, problems: list[Diagnostic]) -> Script 
     return script
 
 
+def _follows(error: Diagnostic, problems: Sequence[Diagnostic], text: str) -> bool:
+    """Whether an error is only the echo of something unreadable before it in the same statement."""
+    return any(
+        problem.span.start <= error.span.start and ";" not in text[problem.span.end : error.span.start]
+        for problem in problems
+        if problem.message.endswith("has no end")
+    )
+
+
 def _attempt(tokens: Sequence[Token], text: str) -> tuple[Script | None, Diagnostic | None, int]:
     """The script, or the first error and the index of the token it was found at."""
     state = _automaton().parse_interactive()
     index = 0
     try:
-        for index, token in enumerate(tokens):
-            state.feed_token(token)
-        index = len(tokens)
+        while index < len(tokens):
+            state.feed_token(tokens[index])
+            index += 1
         script = state.feed_token(Token("$END", ""))
     except Malformed as malformed:
         return None, malformed.diagnostic, index
     except UnexpectedToken:
-        return None, unexpected(tokens, index, _expected(tokens[:index]), text), index
-    return cast(Any, script).value, None, index
+        return None, unexpected(tokens, index, _expected(tokens[:index])), index
+    return script.value, None, index
 
 
 def _expected(tokens: Sequence[Token]) -> frozenset[str]:

@@ -7,6 +7,7 @@ UNKNOWN_TYPE.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from lark import Token
 
@@ -23,175 +24,225 @@ class Malformed(Exception):
 
 
 _SYMBOLS = {
-    "LPAR": "(", "RPAR": ")", "COMMA": ",", "SEMI": ";", "DOT": ".", "EQ": "=", "LBRACE": "{", "RBRACE": "}",
-    "QLPAR": "(", "STAR": "*", "PIPE": "|", "PLUS": "+", "QUESTION": "?",
-}  # fmt: skip
+    "LPAR": "(",
+    "RPAR": ")",
+    "COMMA": ",",
+    "LBRACE": "{",
+    "RBRACE": "}",
+    "EQ": "=",
+    "DOT": ".",
+    "STAR": "*",
+    "PIPE": "|",
+    "PLUS": "+",
+    "QUESTION": "?",
+}
 _OPERATORS = frozenset(
-    "PLUS MINUS STAR SLASH PERCENT AMP PIPE CARET EQ NE GT GE LT LE LIKE BETWEEN IN IS NOT AND OR TILDE DOT".split()
+    """PLUS MINUS STAR SLASH PERCENT AMP PIPE CARET EQ NE GT GE LT LE LIKE BETWEEN IN IS NOT AND OR TILDE
+    DOT""".split()  # noqa: SIM905 - a list of words reads better as words
 )
 _NAMES = frozenset({"NAME", "BRACKETED", "QUOTED"})
 _LITERALS = frozenset({"NUMBER", "STRING"})
-# Worth naming only when nothing more telling is expected.
-_FAINT = frozenset(
-    {"SEMI", "OVER", "OVER_KEYS", "TIMESTAMP", "PARTITION", "MATCH_RECOGNIZE", "CROSS", "OUTER", "INNER"}
+_OPERAND_WORDS = frozenset({"CASE", "CAST", "TRY_CAST", "NULL", "DISTINCT", "LPAR"})
+# Always possible or rarely meant: left out of what "was expected".
+_UNTOLD = frozenset(
+    """$END SEMI QLPAR ALIAS ALIAS_STRING OVER OVER_KEYS TIMESTAMP PARTITION MATCH_RECOGNIZE CROSS OUTER
+    INNER""".split()  # noqa: SIM905
+)
+_CLAUSES = {"GROUP": "GROUP BY", "LEFT": "LEFT JOIN"}
+_KEEPERS = (
+    "TopOne() OVER (ORDER BY ...) and CollectTop(n) OVER (ORDER BY ...) keep the first rows of a window"
 )
 
-_CLAUSES_ELSEWHERE = {
-    "ORDER": ("ORDER BY has no place in a streaming query", "rows come out in the order of time; ORDER BY stands in OVER ( ) only"),
-    "TOP": ("TOP is not in the language", "TopOne() OVER (ORDER BY ...) or CollectTop(n) OVER (ORDER BY ...) keep the first rows of a window"),
-    "LIMIT": ("LIMIT is not in the language", "LIMIT DURATION(unit, n) stands in OVER ( ); TopOne() and CollectTop(n) keep the first rows of a window"),
-    "DISTINCT": ("SELECT DISTINCT is not in the language", "group by the columns in a window, or count with COUNT(DISTINCT x)"),
+# Keywords of other dialects: what to say, and what to do instead.
+_FOREIGN = {
+    "ORDER": (
+        "ORDER BY has no place in a streaming query",
+        "rows come out in the order of time; ORDER BY stands in OVER ( ) only",
+    ),
+    "TOP": ("TOP is not in the language", _KEEPERS),
+    "LIMIT": ("LIMIT is not in the language", _KEEPERS),
+    "DISTINCT": (
+        "SELECT DISTINCT is not in the language",
+        "group by the columns in a window, or count with COUNT(DISTINCT x)",
+    ),
     "RIGHT": ("RIGHT JOIN is not in the language", "swap the sides and write LEFT JOIN"),
     "FULL": ("FULL JOIN is not in the language", "write a LEFT JOIN each way and UNION the two"),
-    "EXCEPT": ("EXCEPT is not in the language", "UNION is the only set operator; LEFT JOIN and IS NULL find what is missing"),
-    "INTERSECT": ("INTERSECT is not in the language", "UNION is the only set operator; JOIN finds what both sides have"),
-    "ALL": ("UNION ALL is not in the language", "write UNION: it keeps duplicates, as UNION ALL does elsewhere"),
-}  # fmt: skip
+    "EXCEPT": (
+        "EXCEPT is not in the language",
+        "UNION is the only set operator; LEFT JOIN and IS NULL find what is missing",
+    ),
+    "INTERSECT": (
+        "INTERSECT is not in the language",
+        "UNION is the only set operator; JOIN finds what both sides have",
+    ),
+    "ALL": (
+        "UNION ALL is not in the language",
+        "write UNION: it keeps duplicates, as UNION ALL does elsewhere",
+    ),
+    "EXISTS": ("EXISTS (SELECT ...) is not in the language", "put the query into a WITH step and JOIN it"),
+}
 
 
-def unexpected(tokens: Sequence[Token], index: int, expected: frozenset[str], text: str) -> Diagnostic:
+def unexpected(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> Diagnostic:
     """The diagnostic for `tokens[index]` (or the end of the text), where one of `expected` fits."""
-    token = tokens[index] if index < len(tokens) else None
-    previous = tokens[index - 1] if index else None
-    if token is not None:
+    if index >= len(tokens):
+        end = (tokens[-1].end_pos or 0) if tokens else 0
+        found, span = "the query ends", Span(max(end - 1, 0), end)
+        if not tokens:
+            return Diagnostic("SYNTAX", "the query is empty", span, "write SELECT ... FROM ...")
+    else:
         foreign = _not_in_language(tokens, index, expected)
         if foreign is not None:
             return foreign
-        span = Span(token.start_pos or 0, token.end_pos or 0)
-        found = "a query" if token.type == "QLPAR" else f"'{token}'"
-    else:
-        end = len(text.rstrip())
-        span = Span(max(end - 1, 0), end)
-        found = "the end of the query"
-    message = f"{expectation(expected)} was expected, but here is {found}"
-    return Diagnostic("SYNTAX", message, span, _hint(token, previous, tokens, index, expected))
+        found = "a query begins" if tokens[index].type == "QLPAR" else f"'{tokens[index]}' stands"
+        span = _span(tokens[index])
+    message = f"{expectation(expected)} was expected where {found}"
+    return Diagnostic("SYNTAX", message, span, _hint(tokens, index, expected))
+
+
+def expectation(expected: frozenset[str]) -> str:
+    """The terminals that fit, in words: "FROM, INTO, ',' or an alias"."""
+    told = expected - _UNTOLD
+    operand = told.issuperset(_NAMES | _LITERALS) and "CASE" in told
+    words: list[str] = []
+    if operand:
+        words.append("an expression")
+        if "STAR" in told:
+            words.append("'*'")
+        told -= _OPERAND_WORDS | _OPERATORS | _NAMES | _LITERALS
+    elif told >= _NAMES:
+        words.append("an alias" if "AS" in told else "a name")
+        told -= _NAMES | _LITERALS | {"AS"}
+    elif told & _NAMES:
+        words.append("a word")
+        told -= _NAMES
+    if "NUMBER" in told:
+        words.append("a number")
+        told -= _LITERALS
+    if "AND" in told and "OR" not in told:
+        words.append("AND")  # of BETWEEN
+    if len(told & _OPERATORS) > 5:
+        words.append("an operator")
+        told -= _OPERATORS | {"LPAR"}
+    keywords = sorted(_CLAUSES.get(name, name) for name in told if name not in _SYMBOLS)
+    symbols = sorted(f"'{_SYMBOLS[name]}'" for name in told if name in _SYMBOLS)
+    words = [*keywords, *symbols, *words] or ["the end of the statement"]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _not_in_language(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> Diagnostic | None:
     """A construct of other SQL dialects, named."""
-    token = tokens[index]
-    span = Span(token.start_pos or 0, token.end_pos or 0)
-    before = tokens[index - 1].type if index else ""
-    if token.type in _CLAUSES_ELSEWHERE:
-        return Diagnostic("NOT_IN_LANGUAGE", *_foreign(_CLAUSES_ELSEWHERE[token.type], span))
-    previous = tokens[index - 1] if index else None
-    if token.type == "NUMBER" and previous is not None and previous.upper() in ("LIMIT", "TOP", "OFFSET"):
-        place = Span(previous.start_pos or 0, token.end_pos or 0)
-        return Diagnostic("NOT_IN_LANGUAGE", *_foreign(_CLAUSES_ELSEWHERE["LIMIT"], place))
-    if token.type == "QLPAR" and ("NUMBER" in expected or "LPAR" in expected):
-        name = previous.upper() if previous is not None else ""
-        what = name if name in ("EXISTS", "IN", "ANY", "SOME", "ALL") else ""
-        message = f"{what} (SELECT ...) is not in the language" if what else "a subquery cannot be a value"
-        place = Span(previous.start_pos or 0, span.end) if what and previous is not None else span
-        return Diagnostic("NOT_IN_LANGUAGE", message, place, "put the query into a WITH step and JOIN it")
-    if token.type == "COMMA" and before in _NAMES and "JOIN" in expected:
-        message = "FROM takes one input; others are joined"
+    token, previous = tokens[index], tokens[index - 1] if index else None
+    span = _span(token)
+    if token.type in _FOREIGN:
+        message, hint = _FOREIGN[token.type]
+        return Diagnostic("NOT_IN_LANGUAGE", message, span, hint)
+    if previous is None:
+        return None
+    if token.type == "QLPAR" and "NUMBER" in expected:
         return Diagnostic(
             "NOT_IN_LANGUAGE",
-            message,
+            "a subquery cannot be a value",
             span,
-            "write JOIN ... ON ... AND DATEDIFF(second, a, b) BETWEEN 0 AND 10",
+            "put the query into a WITH step and JOIN it",
         )
+    if token.type == "QLPAR" and previous.type == "IN":
+        place = Span(previous.start_pos or 0, span.end)
+        hint = "put the query into a WITH step and JOIN it"
+        return Diagnostic("NOT_IN_LANGUAGE", "IN (SELECT ...) is not in the language", place, hint)
+    if token.type == "COMMA" and previous.type in _NAMES and "JOIN" in expected:
+        hint = "write JOIN ... ON ... AND DATEDIFF(second, a, b) BETWEEN 0 AND 10"
+        return Diagnostic("NOT_IN_LANGUAGE", "FROM takes one input; others are joined", span, hint)
     return None
 
 
-def _foreign(entry: tuple[str, str], span: Span) -> tuple[str, Span, str]:
-    message, hint = entry
-    return message, span, hint
+def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
+    """Advice for the slips people make most; the first that fits."""
+    token = tokens[index] if index < len(tokens) else Token("$END", "")
+    previous = tokens[index - 1] if index else Token("$START", "")
+    following = tokens[index + 1] if index + 1 < len(tokens) else Token("$END", "")
+    before = previous.upper()
+    misspelt = _misspelt(previous, expected_before=True) or _misspelt(token, expected=expected)
+    advice = [
+        (
+            previous.type == "COMMA" and token.type in ("FROM", "INTO", "WHERE", "HAVING", "RPAR"),
+            "remove the comma before it",
+        ),
+        (
+            previous.type == "NAME" and before in ("TIMESTAMP", "PARTITION", "ORDER"),
+            f"the clause is {before} BY",
+        ),
+        (
+            token.type == "MINUS" and previous.type == following.type == "NAME",
+            f"a name with a hyphen is written in brackets: [{previous}-{following}]",
+        ),
+        (token.type == previous.type == "EQ", "equality is written with one ="),
+        (token.type == previous.type == "PIPE", "strings are joined with +, conditions with OR"),
+        (token.type == previous.type == "AMP", "conditions are joined with AND"),
+        (bool(misspelt), f"did you mean {misspelt}?"),
+        (
+            token.type in RESERVED and bool(expected & _NAMES) and _stands_as_name(following),
+            f"{token.upper()} is a reserved word; as a name it is written [{token}]",
+        ),
+        ("BY" in expected and token.type != "BY", f"the clause is {before} BY"),
+        (
+            expected == frozenset({"AS"}) and token.type == "QLPAR",
+            "a step is written WITH name AS (SELECT ... FROM ...)",
+        ),
+        (
+            "QLPAR" in expected and previous.type == "AS",
+            "a step is written WITH name AS (SELECT ... FROM ...)",
+        ),
+        (
+            "COMMA" in expected and token.type in _NAMES | _LITERALS | {"CASE", "CAST", "TRY_CAST", "LPAR"},
+            "a comma may be missing before it",
+        ),
+        ("END" in expected, "a CASE ends with END"),
+        (
+            "RPAR" in expected and (token.type == "$END" or token.type in RESERVED),
+            "a parenthesis is not closed",
+        ),
+        (token.type == "RPAR" and _open(tokens[:index]) <= 0, "this parenthesis closes nothing"),
+        (
+            expected == {"ON"} or ("ON" in expected and token.type == "$END"),
+            "a JOIN says what matches: ON ...",
+        ),
+    ]
+    return next((text for fits, text in advice if fits), "")
 
 
-def expectation(expected: frozenset[str]) -> str:
-    """The terminals that fit, in words, the most telling first: "FROM, ',' or an alias"."""
-    words: list[str] = []
-    if expected >= _NAMES | _LITERALS and "CASE" in expected:
-        words.append("an expression")
-        if "STAR" in expected and "PLUS" in expected and "SLASH" not in expected:
-            words.append("*")
-    elif expected >= _NAMES:
-        words.append("an alias" if "AS" in expected else "a name")
-    else:
-        if "NUMBER" in expected:
-            words.append("a number")
-        if expected & _NAMES:
-            words.append("a word")
-    started = "an expression" in words
-    keywords = sorted(
-        name
-        for name in expected
-        if name not in _OPERATORS | _NAMES | _LITERALS | _FAINT | set(_SYMBOLS)
-        and name not in ("$END", "ALIAS", "ALIAS_STRING", "AS" if "an alias" in words else "")
-        and not (started and name in ("CASE", "CAST", "TRY_CAST", "NULL", "DISTINCT"))
-    )
-    symbols = sorted(
-        name
-        for name in expected & set(_SYMBOLS)
-        if name not in _OPERATORS and not (started and name == "LPAR")
-    )
-    words = [*keywords, *(f"'{_SYMBOLS[name]}'" for name in symbols if name not in _FAINT), *words]
-    if not started and len(expected & _OPERATORS) > 5:
-        words.append("an operator")
-    if not words:
-        words = sorted(f"'{_SYMBOLS[name]}'" if name in _SYMBOLS else name for name in expected - {"$END"})
-    if not words:
-        return "the end of the query"
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+_CLAUSE_WORDS = (
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP",
+    "HAVING",
+    "UNION",
+    "TIMESTAMP",
+    "PARTITION",
+    "JOIN",
+    "LIMIT",
+)
 
 
-def _hint(
-    token: Token | None, previous: Token | None, tokens: Sequence[Token], index: int, expected: frozenset[str]
-) -> str:
-    """Advice for the slips people make most."""
-    word = token.upper() if token is not None else ""
-    before = previous.upper() if previous is not None else ""
-    names = bool(expected & _NAMES)
-    if token is not None and token.type in RESERVED and before == "," and names:
-        if token.type in ("FROM", "INTO", "WHERE", "GROUP", "HAVING"):
-            return "remove the comma before it"
-    if token is not None and token.type == "RPAR" and before == ",":
-        return "remove the comma before it"
-    if previous is not None and previous.type == "NAME" and before in ("TIMESTAMP", "PARTITION", "ORDER"):
-        return f"the clause is {before} BY"
-    if token is not None and token.type in _NAMES | _LITERALS | {"CASE", "LPAR"} and "COMMA" in expected:
-        return "a comma may be missing before it"
-    if token is not None and token.type == "MINUS" and previous is not None and previous.type == "NAME":
-        following = tokens[index + 1] if index + 1 < len(tokens) else None
-        if following is not None and following.type == "NAME":
-            return f"a name with a hyphen is written in brackets: [{previous}-{following}]"
-    if token is not None and token.type in RESERVED and names and _could_be_name(tokens, index):
-        return f"{word} is a reserved word; as a name it is written [{token}]"
-    if token is None and "RPAR" in expected:
-        return "a parenthesis is not closed"
-    if token is not None and token.type == "RPAR" and "RPAR" not in expected:
-        return "this parenthesis closes nothing" if _depth(tokens, index) <= 0 else ""
-    if (
-        "QLPAR" in expected
-        and "SELECT" not in expected
-        and token is not None
-        and token.type in ("LPAR", "SELECT")
-    ):
-        return "a step is written WITH name AS (SELECT ... FROM ...)"
-    return ""
+def _misspelt(token: Token, expected: frozenset[str] = frozenset(), expected_before: bool = False) -> str:
+    """The keyword a bare word was probably meant to be, or ''."""
+    words = _CLAUSE_WORDS if expected_before else sorted(expected & set(_CLAUSE_WORDS))
+    if token.type != "NAME" or token.upper() in _CLAUSE_WORDS:
+        return ""
+    return next(iter(get_close_matches(token.upper(), words, 1, 0.75)), "")
 
 
-def _could_be_name(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a keyword stands where a name would: something that follows a name comes next."""
-    following = tokens[index + 1].type if index + 1 < len(tokens) else "$END"
-    return following in (
-        "COMMA",
-        "FROM",
-        "RPAR",
-        "DOT",
-        "AS",
-        "SEMI",
-        "$END",
-        "EQ",
-        "PLUS",
-        "MINUS",
-        "GT",
-        "LT",
-    )
+def _stands_as_name(following: Token) -> bool:
+    """Whether a keyword stands where a name would: what follows is what follows names."""
+    return following.type in _OPERATORS | {"COMMA", "FROM", "RPAR", "AS", "SEMI", "$END"}
 
 
-def _depth(tokens: Sequence[Token], index: int) -> int:
-    opened = sum(token.type in ("LPAR", "QLPAR") for token in tokens[:index])
-    return opened - sum(token.type == "RPAR" for token in tokens[:index])
+def _open(tokens: Sequence[Token]) -> int:
+    """How many parentheses are open behind the tokens; negative if some close nothing."""
+    opened = sum(token.type in ("LPAR", "QLPAR") for token in tokens)
+    return opened - sum(token.type == "RPAR" for token in tokens)
+
+
+def _span(token: Token) -> Span:
+    return Span(token.start_pos or 0, token.end_pos or 0)

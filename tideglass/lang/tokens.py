@@ -16,8 +16,8 @@ from tideglass.core.errors import Diagnostic, Span
 
 # Keywords wherever they stand, except behind a dot; as a column they are written [word].
 RESERVED = frozenset(
-    "AND AS BETWEEN BY CASE ELSE END FROM GROUP HAVING IN INTO IS JOIN LIKE NOT NULL ON OR SELECT THEN UNION "
-    "WHEN WHERE WITH".split()
+    """AND AS BETWEEN BY CASE ELSE END FROM GROUP HAVING IN INTO IS JOIN LIKE NOT NULL ON OR SELECT THEN UNION
+    WHEN WHERE WITH""".split()  # noqa: SIM905 - a list of words reads better as words
 )
 
 # Keywords only when the next token is one of these.
@@ -37,6 +37,7 @@ _BEFORE: dict[str, frozenset[str]] = {
     "MATCH_RECOGNIZE": frozenset({"("}),
     "EXCEPT": frozenset({"SELECT", "("}),
     "INTERSECT": frozenset({"SELECT", "("}),
+    "EXISTS": frozenset({"("}),
 }
 
 # Keywords only behind one of these tokens.
@@ -50,7 +51,7 @@ _AFTER: dict[str, frozenset[str]] = {
 }
 
 # Keywords directly inside the parentheses of MATCH_RECOGNIZE.
-_MATCH_WORDS = frozenset("MEASURES AFTER MATCH SKIP TO NEXT ROW PATTERN DEFINE".split())
+_MATCH_WORDS = frozenset({"MEASURES", "AFTER", "MATCH", "SKIP", "TO", "NEXT", "ROW", "PATTERN", "DEFINE"})
 
 _PUNCTUATION = {
     "<>": "NE", "!=": "NE", ">=": "GE", "<=": "LE", "!>": "LE", "!<": "GE", "=": "EQ", ">": "GT", "<": "LT",
@@ -150,6 +151,17 @@ _UNCLOSED = {
 }
 
 
+# Characters that slip in from word processors and other languages.
+_STRANGE = {
+    "‘": "use the plain quote '",
+    "’": "use the plain quote '",
+    "“": "use plain quotes",
+    "”": "use plain quotes",
+    "!": "not equal is written != or <>, negation NOT",
+    "`": "write [name] to quote a name",
+}
+
+
 def _unreadable(text: str, position: int) -> tuple[Diagnostic, int, str]:
     """The problem at `position`, where reading goes on, and the kind of token to assume (or '')."""
     character = text[position]
@@ -165,10 +177,7 @@ def _unreadable(text: str, position: int) -> tuple[Diagnostic, int, str]:
     if text.startswith("/*", position):
         span = Span(position, position + 2)
         return Diagnostic("SYNTAX", "this comment has no end", span, "end it with */"), len(text), ""
-    hint = {
-        "‘": "use the plain quote '", "’": "use the plain quote '", "“": "use plain quotes", "”": "use plain quotes",
-        "!": "not equal is written != or <>, negation NOT", "`": "write [name] to quote a name",
-    }.get(character, "")  # fmt: skip
+    hint = _STRANGE.get(character, "")
     return (
         Diagnostic("SYNTAX", f"'{character}' means nothing here", Span(position, position + 1), hint),
         position + 1,
@@ -205,6 +214,8 @@ def _classify(tokens: list[Token]) -> None:
                 frame.stamping = True
             case "ORDER":
                 frame.ordering = True
+            case "LIMIT" | "WHEN":
+                frame.ordering = False
             case "OVER" if frame.stamping:
                 token.type = "OVER_KEYS"
                 frame.stamping = False
@@ -235,6 +246,8 @@ def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame
             return after == "DURATION" or (following is not None and following.type == "NUMBER")
         case "OUTER":
             return after in _BEFORE[word]
+        case "EXISTS":
+            return after == "(" and previous in ("WHERE", "HAVING", "AND", "OR", "NOT", "ON", "WHEN", "LPAR")
         case "TOP":
             return previous in _AFTER[word] and following is not None and following.type in ("NUMBER", "LPAR")
         case "DISTINCT":

@@ -36,7 +36,8 @@ ROLE_FUNCTIONS = {
     "max_duration": "MaxDuration",
 }
 _WRITTEN = {
-    "tumbling": "TumblingWindow(unit, size [, offset]) or TumblingWindow(Duration(unit, n) [, Offset(unit, n)])",
+    "tumbling": "TumblingWindow(unit, size [, offset]) or "
+    "TumblingWindow(Duration(unit, n) [, Offset(unit, n)])",
     "hopping": "HoppingWindow(unit, size, hop [, offset]) or "
     "HoppingWindow(Duration(unit, n), Hop(unit, n) [, Offset(unit, n)])",
     "sliding": "SlidingWindow(unit, size) or SlidingWindow(Duration(unit, n))",
