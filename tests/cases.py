@@ -1,0 +1,151 @@
+"""Case files: expected behaviour as text, one behaviour a file, played on every driver.
+
+    The behaviour in one sentence.
+
+    --- query
+    SELECT COUNT(*) AS n FROM events TIMESTAMP BY t GROUP BY TumblingWindow(second, 5)
+    --- settings                  (optional; JSON, as `settings` of tideglass.testing.run)
+    {"late_arrival": "5s"}
+    --- input events              (a JSON object a line; `_arrival` and `_partition` are not payload)
+    {"t": "2026-01-01T00:00:01Z"}
+    --- reference registration    (optional; a JSON object a line)
+    --- expect output             (a JSON object a line: all rows, in any order)
+    {"n": 1}
+
+Instead of `expect`, `--- error CODE [line:column]` says that the query does not compile and
+`--- runtime error` that the job stops.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).with_name("cases")
+HEADER = re.compile(r"^--- (query|settings|input|reference|expect|error|runtime error)\b *(.*?) *$")
+
+#: Relative tolerance of floats (A-24).
+TOLERANCE = 1e-9
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass
+class Case:
+    """A behaviour: what goes in, and what comes out or how it fails."""
+
+    path: Path
+    sentence: str
+    query: str = ""
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    inputs: dict[str, Rows] = field(default_factory=dict[str, Rows])
+    reference: dict[str, Rows] = field(default_factory=dict[str, Rows])
+    expected: dict[str, Rows] = field(default_factory=dict[str, Rows])
+    error_code: str | None = None
+    error_place: tuple[int, int] | None = None
+    runtime_error: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.path.relative_to(FOLDER).with_suffix("").as_posix()
+
+    @property
+    def compiles(self) -> bool:
+        return self.error_code is None
+
+
+def case_paths(area: str = "") -> list[Path]:
+    """All case files, or those of one area, in a stable order."""
+    return sorted((FOLDER / area).rglob("*.case"))
+
+
+def load(path: Path) -> Case:
+    """Reads a case file; raises ValueError, naming file and line, for what is no case."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    case = Case(path, sentence=lines[0].strip() if lines else "")
+    if not case.sentence.endswith(".") or HEADER.match(case.sentence):
+        raise ValueError(f"{path}:1: the first line is a sentence and ends with a full stop")
+    sections: list[tuple[str, str, list[str]]] = []
+    for number, line in enumerate(lines[1:], 2):
+        header = HEADER.match(line)
+        if header:
+            sections.append((header[1], header[2], []))
+        elif sections:
+            sections[-1][2].append(line)
+        elif line.strip():
+            raise ValueError(f"{path}:{number}: text before the first section")
+    for kind, name, body in sections:
+        match kind:
+            case "query":
+                case.query = "\n".join(body).strip()
+            case "settings":
+                case.settings = json.loads("\n".join(body))
+            case "input":
+                case.inputs[name] = json_lines(body)
+            case "reference":
+                case.reference[name] = json_lines(body)
+            case "expect":
+                case.expected[name or "output"] = json_lines(body)
+            case "error":
+                case.error_code, _, place = name.partition(" ")
+                if place:
+                    line, _, column = place.partition(":")
+                    case.error_place = (int(line), int(column))
+            case _:
+                case.runtime_error = True
+    outcomes = [bool(case.expected), case.error_code is not None, case.runtime_error]
+    if not case.query or sum(outcomes) != 1:
+        raise ValueError(f"{path}: a case has a query and one of expect, error, runtime error")
+    return case
+
+
+def json_lines(body: Sequence[str]) -> Rows:
+    return [json.loads(line) for line in body if line.strip()]
+
+
+def compare(actual: Sequence[dict[str, Any]], expected: Sequence[dict[str, Any]]) -> list[str]:
+    """What differs between two multisets of rows; empty when nothing does (A-24).
+
+    A field that is absent is not a field that is NULL; 1, 1.0 and true are three values; floats
+    agree within a relative 1e-9.
+    """
+    unexpected: Rows = []
+    missing = list(expected)
+    for row in actual:
+        found = next((i for i, candidate in enumerate(missing) if alike(row, candidate)), None)
+        if found is None:
+            unexpected.append(row)
+        else:
+            del missing[found]
+    return [f"unexpected {shown(row)}" for row in unexpected] + [
+        f"missing    {shown(row)}" for row in missing
+    ]
+
+
+def compare_outputs(actual: dict[str, Rows], expected: dict[str, Rows]) -> list[str]:
+    """Differences of all outputs; an output nobody expected differs only if it has rows."""
+    return [
+        f"{name}: {difference}"
+        for name in sorted({*actual, *expected})
+        for difference in compare(actual.get(name, []), expected.get(name, []))
+    ]
+
+
+def alike(left: Any, right: Any) -> bool:
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, float):
+        return left == right or abs(left - right) <= TOLERANCE * max(abs(left), abs(right))
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(alike(left[name], right[name]) for name in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(alike, left, right))
+    return left == right
+
+
+def shown(row: dict[str, Any]) -> str:
+    return json.dumps(row, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,337 @@
+"""The oracle: a query evaluated on complete lists of rows, straight from the text of `asa.md`.
+
+Slow and obvious on purpose; it shares nothing with the engine but the parser and the syntax tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from tideglass.core.errors import Source
+from tideglass.lang import nodes as n
+
+from . import joins
+from .expressions import Bound, GroupScope, Scope, canonical, ticks_of
+from .rows import Row, Settings, in_order, ingest
+from .scalars import array_argument, record_argument
+from .values import CastFailed, OracleError, Value, cast, identity, lookup, plain
+from .windows import Window, instances
+
+Inputs = dict[str, list[dict[str, Any]]]
+
+
+def run(
+    query: str,
+    inputs: Inputs,
+    reference: Inputs | None = None,
+    settings: dict[str, Any] | None = None,
+    functions: dict[str, str] | None = None,
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every output, ordered by (timestamp, place in the total order).
+
+    Takes what `tideglass.testing.run` takes; JavaScript `functions` are not supported. Raises
+    OracleError where the job would stop, and the parser's QueryError.
+    """
+    from tideglass.lang.parser import parse
+
+    if functions:
+        raise OracleError("the oracle runs no user-defined functions")
+    return Interpreter(parse(Source(query)), inputs, reference or {}, Settings.read(settings)).outputs()
+
+
+class Interpreter:
+    """One run of one script."""
+
+    def __init__(self, script: n.Script, inputs: Inputs, reference: Inputs, settings: Settings) -> None:
+        self.script, self.inputs, self.reference, self.settings = script, inputs, reference, settings
+        self.steps = {step.name.text: step.query for step in script.steps}
+        self.tables = {table.name.text: table for table in script.tables}
+        self.done: dict[str, list[Row]] = {}
+        self.numbers: dict[str, int] = {}
+
+    def outputs(self) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[Row]] = {}
+        for statement in self.script.statements:
+            found.setdefault(output_name(statement) or "output", []).extend(self.query(statement))
+        return {name: [plain(row.values) for row in in_order(rows)] for name, rows in found.items()}
+
+    def query(self, query: n.Query) -> list[Row]:
+        match query:
+            case n.Union():
+                return in_order(row for term in query.terms for row in self.query(term))
+            case n.Select():
+                return self.select(query)
+
+    # ------------------------------------------------------------ FROM
+
+    def relation(self, relation: n.Relation) -> list[Row]:
+        """Rows of an input, a step or a query in parentheses, in order."""
+        if relation.query is not None:
+            return in_order(self.query(relation.query))
+        assert relation.name is not None
+        name = relation.name.text
+        step = lookup(self.steps, name)
+        if step is not None and relation.timestamp_by is not None:
+            bare = self.steps[step]
+            if not (isinstance(bare, n.Select) and bare.items == (n.StarItem(),) and not bare.joins):
+                raise OracleError("TIMESTAMP BY belongs to an input")
+            return self.relation(replace(bare.source, timestamp_by=relation.timestamp_by))  # A-20
+        if step is not None:
+            if step not in self.done:
+                self.done[step] = in_order(self.query(self.steps[step]))
+            return self.done[step]
+        return self.read_input(name, relation)
+
+    def read_input(self, name: str, relation: n.Relation) -> list[Row]:
+        known = lookup(self.inputs, name)
+        if known is None:
+            raise OracleError(f"no input is named {name!r}")
+        by = relation.timestamp_by
+        alias = relation.alias.text if relation.alias else name
+
+        def at(row: Row) -> Scope:
+            return Scope([Bound(alias, row, [row])], 0, (), self.settings.level)
+
+        return ingest(
+            self.inputs[known],
+            self.numbers.setdefault(known, len(self.numbers)),
+            self.settings,
+            (lambda row: at(row).value(by.expr)) if by else None,
+            (lambda row: [at(row).value(key) for key in by.over]) if by and by.over else None,
+            lambda values: self.fit(known, values),
+        )
+
+    def fit(self, name: str, values: dict[str, Value]) -> dict[str, Value] | None:
+        """The event behind the filter of CREATE TABLE (2.13): None where it does not fit."""
+        table = lookup(self.tables, name)
+        for column in self.tables[table].columns if table else ():
+            there = lookup(values, column.name.text)
+            if there is None:
+                return None
+            if values[there] is not None:
+                try:
+                    converted = cast(values[there], column.type)
+                except CastFailed:
+                    return None
+                if column.type.upper().startswith("BIGINT") and converted != values[there]:
+                    return None
+                values[there] = converted
+        return values
+
+    def bindings(self, relation: n.Relation) -> list[Bound]:
+        assert relation.name is not None or relation.alias is not None
+        name = relation.alias or relation.name
+        rows = self.relation(relation)
+        return [Bound(name.text if name else "", row, rows, i) for i, row in enumerate(rows)]
+
+    def scopes(self, select: n.Select) -> list[Scope]:
+        level = self.settings.level
+        scopes = [
+            Scope([b], b.row.time, b.row.order, level)
+            for b in self.bindings(select.source)
+            if b.row is not None
+        ]
+        for item in select.joins:
+            if isinstance(item, n.Apply):
+                scopes = [applied for scope in scopes for applied in self.apply(scope, item)]
+            elif (name := item.relation.name) and (table := lookup(self.reference, name.text)):
+                scopes = joins.reference_join(scopes, item, self.reference[table], self.settings)
+            else:
+                scopes = joins.temporal_join(scopes, item, self.bindings(item.relation), level)
+        return sorted(scopes, key=lambda scope: scope.order)
+
+    def apply(self, scope: Scope, item: n.Apply) -> list[Scope]:
+        """One row per element or field (2.11)."""
+        value = scope.value(item.arg)
+        rows: list[Row | None] = []
+        if value is not None and item.function.text.lower() == "getarrayelements":
+            elements = enumerate(array_argument(value))
+            rows.extend(Row({"ArrayIndex": i, "ArrayValue": element}) for i, element in elements)
+        elif value is not None:
+            properties = record_argument(value).items()
+            rows.extend(Row({"PropertyName": name, "PropertyValue": v}) for name, v in properties)
+        if not rows and item.kind == "OUTER":
+            rows.append(None)
+        return [
+            Scope(
+                [*scope.sources, Bound(item.alias.text, row, [], record=True)],
+                scope.time,
+                (*scope.order, i),
+                scope.level,
+            )
+            for i, row in enumerate(rows)
+        ]
+
+    # ------------------------------------------------------------ SELECT
+
+    def select(self, select: n.Select) -> list[Row]:
+        if select.match is not None:
+            raise OracleError("the oracle does not support MATCH_RECOGNIZE")
+        scopes = [s for s in self.scopes(select) if select.where is None or s.true(select.where)]
+        if select.group_by:
+            scopes = self.groups(select, scopes)
+        elif select.having is not None:
+            named = aliases_of(select)
+            scopes = [s for s in scopes if s.true(substitute(select.having, named, s))]
+        return [
+            Row(values, scope.time, scope.order, metadata)
+            for scope in scopes
+            for values, metadata in [self.project(select, scope)]
+        ]
+
+    def project(self, select: n.Select, scope: Scope) -> tuple[dict[str, Value], dict[str, Value]]:
+        """The SELECT list: a name already taken to the left is kept (2.3, A-10)."""
+        values: dict[str, Value] = {}
+        metadata: dict[str, Value] = {}
+        for item, name in zip(select.items, item_names(select), strict=True):
+            if isinstance(item, n.Item):
+                if name not in values:
+                    values[name] = scope.value(item.expr)
+                continue
+            for field, value in self.spread(item, scope, metadata):
+                values.setdefault(field, value)
+        return values, metadata
+
+    def spread(self, item: n.StarItem, scope: Scope, metadata: dict[str, Value]) -> list[tuple[str, Value]]:
+        if not item.path:
+            for bound in reversed(scope.sources):
+                metadata.update(bound.row.metadata if bound.row else {})
+            return list(scope.star())
+        bound = scope.source(item.path[0].text)
+        if bound is not None and len(item.path) == 1:
+            metadata.update(bound.row.metadata if bound.row else {})
+            return list(bound.row.values.items()) if bound.row else []
+        record = scope.find(item.path)[1]
+        return list(record.items()) if isinstance(record, dict) else []
+
+    # ------------------------------------------------------------ GROUP BY
+
+    def groups(self, select: n.Select, scopes: Sequence[Scope]) -> list[Scope]:
+        windows, keys = self.windows_and_keys(select)
+        partition_keys = select.source.partition_by.exprs if select.source.partition_by else ()
+        keys = [*keys, *partition_keys]
+        named = aliases_of(select)
+        found: list[tuple[tuple[int, str], GroupScope]] = []
+        for call, window in windows:
+            for universe in self.universes(call, window, keys, scopes):
+                for end, positions in instances(window, [scope.time for scope in universe]):
+                    parts: dict[Any, list[Scope]] = {}
+                    for i in positions:
+                        identities = tuple(identity(universe[i].value(key)) for key in keys)
+                        parts.setdefault(identities, []).append(universe[i])
+                    for key, members in parts.items():
+                        group = GroupScope(members, keys, end, window, named)
+                        if select.having is None or group.true(select.having):
+                            found.append(((end, repr((window.id, key))), group))
+        found.sort(key=lambda pair: pair[0])
+        for number, ((end, _), group) in enumerate(found):
+            group.order = (end, 0, 0, 0, number)
+        return [group for _, group in found]
+
+    def universes(
+        self, call: n.WindowCall | None, window: Window, keys: Sequence[n.Expr], scopes: Sequence[Scope]
+    ) -> list[list[Scope]]:
+        """The lists of rows in which window instances are sought.
+
+        A sliding window follows the content of each group; a session follows all rows of the step,
+        or those of one OVER key; for the others it makes no difference.
+        """
+        by: Sequence[n.Expr] = ()
+        if window.kind == "sliding":
+            by = keys
+        elif window.kind == "session" and call is not None:
+            by = call.over
+        parts: dict[Any, list[Scope]] = {}
+        for scope in scopes:
+            parts.setdefault(tuple(identity(scope.value(key)) for key in by), []).append(scope)
+        return list(parts.values())
+
+    def windows_and_keys(
+        self, select: n.Select
+    ) -> tuple[list[tuple[n.WindowCall | None, Window]], list[n.Expr]]:
+        windows: list[tuple[n.WindowCall | None, Window]] = []
+        keys: list[n.Expr] = []
+        for item in select.group_by:
+            match item:
+                case n.WindowCall():
+                    windows.append((item, window_of(item)))
+                case n.WindowsCall():
+                    windows.extend((member, window_of(member)) for member in item.members)
+                case _:
+                    keys.append(item)
+        snapshots = [key for key in keys if is_timestamp(key)]
+        if not windows and snapshots:
+            windows.append((None, Window("snapshot")))
+        if not windows:
+            raise OracleError("a window must be specified")
+        return windows, keys
+
+
+def is_timestamp(expr: n.Expr) -> bool:
+    return canonical(expr, set()) == canonical(n.Call((n.Name("System"),), n.Name("Timestamp"), ()), set())
+
+
+def window_of(call: n.WindowCall) -> Window:
+    lengths = {name: ticks_of(duration) for name, duration in call.args}
+    if call.kind == "tumbling":
+        lengths["hop"] = lengths["size"]
+    return Window(call.kind, **lengths, id=str(call.id.value) if call.id else None)
+
+
+def output_name(query: n.Query) -> str | None:
+    """INTO of the first SELECT names the output of a whole union (A-38)."""
+    if isinstance(query, n.Union):
+        return next((name for name in map(output_name, query.terms) if name), None)
+    return query.into.text if query.into else None
+
+
+def item_names(select: n.Select) -> list[str]:
+    """Names of the result columns (2.3, A-11); '' for a star."""
+    names: list[str] = []
+    for position, item in enumerate(select.items, 1):
+        name = ""
+        if isinstance(item, n.Item):
+            name = item.alias.text if item.alias else default_name(item.expr, position)
+            number = 2
+            while item.alias is None and name in names:
+                name = f"{default_name(item.expr, position)}{number}"
+                number += 1
+        names.append(name)
+    return names
+
+
+def default_name(expr: n.Expr, position: int) -> str:
+    match expr:
+        case n.Column():
+            return expr.path[-1].text
+        case n.Member():
+            return expr.name.text
+        case n.Call():
+            return expr.name.text.lower()
+        case _:
+            return f"column{position}"
+
+
+def aliases_of(select: n.Select) -> dict[str, n.Expr]:
+    return {
+        item.alias.text.lower(): item.expr
+        for item in select.items
+        if isinstance(item, n.Item) and item.alias is not None
+    }
+
+
+def substitute(expr: n.Expr, aliases: dict[str, n.Expr], scope: Scope) -> n.Expr:
+    """HAVING without GROUP BY may use an alias: a bare name that is no column becomes its expression."""
+    if isinstance(expr, n.Column) and len(expr.path) == 1 and not scope.find(expr.path)[0]:
+        return aliases.get(expr.path[0].text.lower(), expr)
+    match expr:
+        case n.Binary():
+            return replace(
+                expr, left=substitute(expr.left, aliases, scope), right=substitute(expr.right, aliases, scope)
+            )
+        case n.Unary():
+            return replace(expr, operand=substitute(expr.operand, aliases, scope))
+        case _:
+            return expr

@@ -1,0 +1,179 @@
+"""Rows, where an expression looks for its names, and the inputs behind their time policies (`asa.md` 1.5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .values import (
+    LEAST_BIGINT,
+    MOST_BIGINT,
+    SECOND,
+    Instant,
+    OracleError,
+    Value,
+    identity,
+    instant_of_text,
+    lookup,
+)
+
+#: Arrival time of an event that has neither `_arrival` nor an event time: 1970-01-01, the same for all.
+UNKNOWN_ARRIVAL = Instant(621_355_968_000_000_000)
+
+
+@dataclass(eq=False)
+class Row:
+    """A row of a step: its columns, its System.Timestamp() and its place in the total order.
+
+    `metadata` holds what is readable but not payload (PartitionId); `*` passes it on.
+    """
+
+    values: dict[str, Value]
+    time: int = 0
+    order: tuple[int, ...] = ()
+    metadata: dict[str, Value] = field(default_factory=dict[str, Any])
+
+    def find(self, name: str) -> tuple[bool, Value]:
+        for record in (self.metadata, self.values):
+            found = lookup(record, name)
+            if found is not None:
+                return True, record[found]
+        return False, None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Durations in ticks; None is unlimited."""
+
+    late: int | None = None
+    out_of_order: int = 0
+    drop: bool = False
+    early: int | None = 300 * SECOND
+    level: tuple[int, int] = (1, 2)
+
+    @staticmethod
+    def read(given: dict[str, Any] | None) -> Settings:
+        given = dict(given or {})
+        level = str(given.pop("compatibility_level", "1.2"))
+        settings = Settings(
+            late=duration(given.pop("late_arrival", "none")),
+            out_of_order=duration(given.pop("out_of_order", "0s")) or 0,
+            drop={"adjust": False, "drop": True}[given.pop("policy", "adjust").lower()],
+            early=duration(given.pop("early_arrival", "300s")),
+            level=(int(level[0]), int(level[2])),
+        )
+        if given:
+            raise OracleError(f"unknown settings: {sorted(given)}")
+        return settings
+
+
+def duration(text: str) -> int | None:
+    """Ticks of `5s`, `500ms`, `2m`, `1h`, `1d`; None for `none`."""
+    if text.lower() == "none":
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)", text.strip().lower())
+    if match is None:
+        raise OracleError(f"no duration: {text!r}")
+    scale = {"ms": SECOND // 1000, "s": SECOND, "m": 60 * SECOND, "min": 60 * SECOND}
+    scale |= {"h": 3600 * SECOND, "d": 86_400 * SECOND}
+    return round(float(match[1]) * scale[match[2]])
+
+
+def read_event(event: dict[str, Any], settings: Settings) -> dict[str, Value] | None:
+    """The event's fields as values, or None where the deserializer rejects it (5.1, 5.5)."""
+
+    def read(value: Any) -> Value:
+        if isinstance(value, bool):
+            return value if settings.level >= (1, 2) else int(value)
+        if isinstance(value, int) and not LEAST_BIGINT <= value <= MOST_BIGINT:
+            raise OverflowError(value)
+        if isinstance(value, str) and settings.level == (1, 0):
+            return instant_of_text(value) or value
+        if isinstance(value, list):
+            return [read(item) for item in value]
+        if isinstance(value, dict):
+            names = [name.lower() if settings.level == (1, 0) else name for name in value]
+            if len(set(names)) < len(names):
+                raise OverflowError("two fields equal but for case")
+            return dict(zip(names, map(read, value.values()), strict=True))
+        return value
+
+    try:
+        return read({name: item for name, item in event.items() if name not in ("_arrival", "_partition")})
+    except OverflowError:
+        return None
+
+
+class Watermark:
+    """Late and out-of-order rule of one partition, or of one substream in it."""
+
+    def __init__(self) -> None:
+        self.latest = self.watermark = -(10**30)
+
+    def place(self, time: int, arrival: int, settings: Settings) -> int | None:
+        """The event's System.Timestamp(), or None when it is dropped. Every comparison is strict."""
+        if settings.late is not None and arrival - time > settings.late:
+            if settings.drop:
+                return None
+            time = arrival - settings.late
+        if time < self.watermark:
+            if settings.drop:
+                return None
+            time = self.watermark
+        self.latest = max(self.latest, time)
+        self.watermark = max(self.watermark, self.latest - settings.out_of_order)
+        return time
+
+    def rise(self, floor: int) -> None:
+        self.watermark = max(self.watermark, floor)
+
+
+def ingest(
+    events: Sequence[dict[str, Any]],
+    number: int,
+    settings: Settings,
+    timestamp: Callable[[Row], Value] | None,
+    substream: Callable[[Row], list[Value]] | None,
+    accept: Callable[[dict[str, Value]], dict[str, Value] | None],
+) -> list[Row]:
+    """The rows of input `number`: its events in the order listed, each through the policies of 1.5."""
+    marks: dict[Any, Watermark] = {}
+    floors: dict[int, int] = {}
+    offsets: dict[int, int] = {}
+    rows: list[Row] = []
+    for event in events:
+        partition = event.get("_partition", 0)
+        offset = offsets[partition] = offsets.get(partition, -1) + 1
+        values = read_event(event, settings)
+        values = None if values is None else accept(values)
+        if values is None:
+            continue
+        given = instant_of_text(event["_arrival"]) if event.get("_arrival") is not None else None
+        row = Row(values, metadata={"PartitionId": partition})
+        if timestamp is None:
+            arrival = time = (given or UNKNOWN_ARRIVAL).ticks
+        else:
+            at = timestamp(row)
+            at = instant_of_text(at) if isinstance(at, str) else at
+            keys = substream(row) if substream else []
+            if not isinstance(at, Instant) or None in keys:
+                continue
+            arrival = (given or at).ticks
+            if settings.late is not None:
+                floors[partition] = max(floors.get(partition, 0), arrival - settings.late)
+            if settings.early is not None and at.ticks - arrival > settings.early:
+                continue
+            mark = marks.setdefault((partition, *map(identity, keys)), Watermark())
+            time = mark.place(at.ticks, arrival, settings)
+            if time is None:
+                continue
+            mark.rise(floors.get(partition, mark.watermark))
+        row.time, row.order = time, (time, arrival, number, partition, offset)
+        rows.append(row)
+    return in_order(rows)
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row.order)

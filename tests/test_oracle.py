@@ -1,0 +1,51 @@
+"""Every case file holds on the oracle; what the loader and the comparison promise is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cases import Case, case_paths, compare, compare_outputs, load
+from oracle import OracleError, run
+
+CASES = [load(path) for path in case_paths()]
+
+
+def named(case: Case) -> str:
+    return case.name
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.compiles], ids=named)
+def test_the_oracle_gives_the_rows_of_the_case(case: Case) -> None:
+    if case.runtime_error:
+        with pytest.raises(OracleError):
+            run(case.query, case.inputs, case.reference, case.settings)
+    else:
+        actual = run(case.query, case.inputs, case.reference, case.settings)
+        assert compare_outputs(actual, case.expected) == []
+
+
+def test_each_case_says_another_sentence() -> None:
+    sentences = [case.sentence for case in CASES]
+    assert sorted(set(sentences)) == sorted(sentences)
+
+
+def test_rows_compare_as_multisets() -> None:
+    assert compare([{"a": 1}, {"a": 2}], [{"a": 2}, {"a": 1}]) == []
+    assert compare([{"a": 1}, {"a": 1}], [{"a": 1}]) == ['unexpected {"a": 1}']
+    assert compare([], [{"a": 1}]) == ['missing    {"a": 1}']
+
+
+def test_floats_agree_within_a_billionth_and_types_must_agree() -> None:
+    assert compare([{"a": 0.1 + 0.2}], [{"a": 0.3}]) == []
+    assert compare([{"a": 0.3001}], [{"a": 0.3}]) != []
+    assert compare([{"a": 1.0}], [{"a": 1}]) != []
+    assert compare([{"a": True}], [{"a": 1}]) != []
+    assert compare([{"a": None}], [{}]) != []
+
+
+def test_a_case_without_a_sentence_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "nameless.case"
+    path.write_text("--- query\nSELECT 1 AS a FROM b\n")
+    with pytest.raises(ValueError, match="first line"):
+        load(path)
