@@ -211,8 +211,8 @@ def _tagged(value: Value, type_: Type | None) -> str | None:
     if isinstance(value, int | float):
         return f"f{float(value)!r}"
     if isinstance(value, str):
-        as_json = type_ is Type.RECORD or type_ is Type.ARRAY
-        return f"{TAG[type_] if as_json else 's'}{value}"
+        is_json = type_ is not None and type_ in (Type.RECORD, Type.ARRAY)
+        return f"{TAG[type_ if is_json and type_ else Type.NVARCHAR]}{value}"
     if isinstance(value, Mapping | Sequence):
         return ("r" if isinstance(value, Mapping) else "a") + compact_json(value)
     raise TypeError(f"{value!r} is no value of the language")

@@ -1,0 +1,48 @@
+"""What functions need inside DuckDB: SQL macros, and Python functions over Arrow columns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """A function over whole columns; it sees NULLs and answers with a column of the same length."""
+
+    name: str
+    evaluate: Callable[..., pa.Array]
+    params: tuple[str, ...]
+    returns: str
+
+
+_installed: set[tuple[int, int]] = set()  # process and connection; holding the connection would keep it open
+
+
+def install(
+    duck: duckdb.DuckDBPyConnection, macros: Sequence[str], functions: Sequence[PythonFunction]
+) -> None:
+    """Makes macros and functions known to a connection, once."""
+    mark = (os.getpid(), id(duck))
+    if mark in _installed:
+        return
+    for function in functions:
+        duck.create_function(
+            function.name,
+            function.evaluate,
+            cast("Any", list(function.params)),
+            cast("Any", function.returns),
+            type=cast("Any", "arrow"),
+            null_handling=cast("Any", "special"),
+        )
+    for macro in macros:
+        duck.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
+    _installed.clear()  # a process has one connection
+    _installed.add(mark)

@@ -1,0 +1,148 @@
+"""Record, array, JSON and type functions (`asa.md` 4.4), and the engine's own functions on records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tideglass.core.types import Type
+from tideglass.functions.conversions import json_sql
+from tideglass.functions.signature import Kind, ScalarSignature, Sql, literal_sql, scalar, template
+
+MACROS = (
+    # DuckDB's parser also takes NaN, infinities, comments and a comma at the end, which JSON has not.
+    "tg_strict_json(s) AS json_valid(s) AND NOT regexp_matches(regexp_replace(s, "
+    "'\"(?:[^\"\\\\]|\\\\.)*\"', '\"\"', 'g'), '(?i)nan|inf|/|,\\s*[}\\]]')",
+    # `json` makes the text compact.
+    "tg_json_parse(s) AS CASE WHEN tg_strict_json(s) AND json_type(s) = 'OBJECT' "
+    "THEN CAST(json(s) AS VARCHAR) END",
+    "tg_key_path(k) AS '$.\"' || replace(replace(k, '\\', '\\\\'), '\"', '\\\"') || '\"'",
+    "tg_members(r) AS list_zip(json_keys(r), json_extract(r, '$.*'))",
+    # The members of b that a lacks follow those of a.
+    "tg_merge(a, b) AS CASE WHEN b IS NULL OR b = '{}' THEN a WHEN a IS NULL OR a = '{}' THEN b "
+    "WHEN list_has_any(json_keys(a), json_keys(b)) THEN a[:-2] || coalesce(array_to_string(list_transform("
+    "list_filter(tg_members(b), lambda p: NOT list_contains(json_keys(a), p[1])), "
+    "lambda p: ',' || CAST(to_json(p[1]) AS VARCHAR) || ':' || CAST(p[2] AS VARCHAR)), ''), '') || '}' "
+    "ELSE a[:-2] || ',' || b[2:] END",
+)
+
+
+def member_path(key: str) -> str:
+    """The JSON path of a field of a record, whatever its name."""
+    return '$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _raw(text: str) -> Sql:
+    return Sql(f"CAST({text} AS VARCHAR)", Type.VARIANT, raw=True)
+
+
+def _array_element(args: Sequence[Sql]) -> Sql:
+    array, place = args
+    if isinstance(place.constant, int):
+        if place.constant < 0:
+            return Sql("NULL", Type.NULL)
+        return _raw(f"json_extract({array.text}, '$[{place.constant}]')")
+    path = f"CASE WHEN {place.text} >= 0 THEN '$[' || {place.text} || ']' END"
+    return _raw(f"json_extract({array.text}, {path})")
+
+
+def _property(args: Sequence[Sql]) -> Sql:
+    record, name = args
+    if isinstance(name.constant, str):
+        return _raw(f"json_extract({record.text}, {literal_sql(member_path(name.constant))})")
+    return _raw(f"json_extract({record.text}, tg_key_path({name.text}))")
+
+
+def _gettype(args: Sequence[Sql]) -> Sql:
+    name = literal_sql(args[0].type.value)
+    return Sql(f"CASE WHEN {args[0].text} IS NOT NULL THEN {name} END", Type.NVARCHAR)
+
+
+def _record_of(args: Sequence[Sql]) -> Sql:
+    members = [
+        f"CAST(to_json({name.text}) AS VARCHAR) || ':' || {json_sql(value)}"
+        for name, value in zip(args[::2], args[1::2], strict=True)
+    ]
+    return Sql(f"('{{' || {' || chr(44) || '.join(members) or repr('')} || '}}')", Type.RECORD)
+
+
+def _record_merge(args: Sequence[Sql]) -> Sql:
+    known = [arg for arg in args if arg.type is not Type.NULL]
+    if not known:
+        return Sql("'{}'", Type.RECORD)
+    merged = known[0].text
+    for record in known[1:]:
+        merged = f"tg_merge({merged}, {record.text})"
+    return Sql(f"coalesce({merged}, '{{}}')", Type.RECORD)
+
+
+def _record_has(args: Sequence[Sql]) -> Sql:
+    record, name = args
+    if record.type is Type.NULL:
+        return Sql("false", Type.BIT)
+    return Sql(f"(json_type({record.text}, tg_key_path({name.text})) IS NOT NULL)", Type.BIT)
+
+
+_FAMILY = "record and array"
+SCALARS: tuple[ScalarSignature, ...] = (
+    scalar(
+        "getarrayelement",
+        _FAMILY,
+        (Kind.ARRAY, Kind.INTEGER),
+        "The element at a position counted from 0; NULL if there is none.",
+        _array_element,
+    ),
+    scalar(
+        "getarraylength",
+        _FAMILY,
+        (Kind.ARRAY,),
+        "The number of elements.",
+        template("CAST(json_array_length({0}) AS BIGINT)", Type.BIGINT),
+    ),
+    scalar(
+        "getrecordpropertyvalue",
+        _FAMILY,
+        (Kind.RECORD, Kind.TEXT),
+        "The field of a record with this name; NULL if there is none.",
+        _property,
+    ),
+    scalar(
+        "json_parse",
+        _FAMILY,
+        (Kind.TEXT,),
+        "The record a JSON text holds; NULL if it is no JSON object.",
+        template("tg_json_parse({0})", Type.RECORD),
+    ),
+    scalar("gettype", _FAMILY, (Kind.ANY,), "The name of the value's type.", _gettype),
+)
+
+#: What the binder may call and users cannot.
+ENGINE_SCALARS: tuple[ScalarSignature, ...] = (
+    scalar(
+        "record.of",
+        "engine",
+        (Kind.ANY,),
+        "The record with these names and values, given in turn.",
+        _record_of,
+        min_args=0,
+        variadic=True,
+        strict=False,
+    ),
+    scalar(
+        "record.merge",
+        "engine",
+        (Kind.RECORD,),
+        "The fields of all records; of fields with one name the first.",
+        _record_merge,
+        min_args=1,
+        variadic=True,
+        strict=False,
+    ),
+    scalar(
+        "record.has",
+        "engine",
+        (Kind.RECORD, Kind.TEXT),
+        "Whether a record has a field of this name, be it NULL.",
+        _record_has,
+        strict=False,
+    ),
+)

@@ -1,0 +1,139 @@
+"""What the catalogue says about a function, and the SQL a function becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from tideglass.core.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """DuckDB SQL of a value and the value's type.
+
+    `fallible`: evaluating it may stop the job, so it must stay behind the branch it stands in. `raw`: the
+    text is JSON whose type only its values know. `constant`: the value of a literal, else None.
+    """
+
+    text: str
+    type: Type
+    fallible: bool = False
+    raw: bool = False
+    constant: int | float | str | bool | None = None
+
+
+NULL_SQL = Sql("NULL", Type.NULL)
+
+
+class Kind(Enum):
+    """What an argument may be."""
+
+    NUMBER = "number"  # text that looks like a number becomes FLOAT, a bit BIGINT
+    INTEGER = "integer"  # likewise BIGINT
+    TEXT = "text"
+    DATE = "date"  # ISO text becomes DATETIME
+    RECORD = "record"
+    ARRAY = "array"
+    ANY = "any"
+    DATEPART = "datepart"  # a literal in canonical spelling
+
+    @property
+    def allowed(self) -> tuple[Type, ...]:
+        """The types that need no conversion, as messages name them; none for ANY."""
+        return _ALLOWED[self]
+
+
+_ALLOWED: dict[Kind, tuple[Type, ...]] = {
+    Kind.NUMBER: (Type.BIGINT, Type.FLOAT),
+    Kind.INTEGER: (Type.BIGINT,),
+    Kind.TEXT: (Type.NVARCHAR,),
+    Kind.DATE: (Type.DATETIME,),
+    Kind.RECORD: (Type.RECORD,),
+    Kind.ARRAY: (Type.ARRAY,),
+    Kind.ANY: (),
+    Kind.DATEPART: (Type.NVARCHAR,),
+}
+
+
+Builder = Callable[[Sequence[Sql]], Sql]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSignature:
+    """A scalar function. `max_args` None: any number, each like the last of `params`.
+
+    `datepart_arg` is the place of the argument that is a date part, if any. A `strict` function is NULL
+    when an argument is; `build` gets converted arguments and gives the SQL.
+    """
+
+    name: str
+    family: str
+    params: tuple[Kind, ...]
+    meaning: str
+    build: Builder
+    min_args: int
+    max_args: int | None
+    strict: bool = True
+
+    @property
+    def datepart_arg(self) -> int | None:
+        return self.params.index(Kind.DATEPART) if Kind.DATEPART in self.params else None
+
+    def kind_of(self, place: int) -> Kind:
+        return self.params[min(place, len(self.params) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateSignature:
+    """An aggregate (`asa.md` 4.1); its kernel is in `temporal`.
+
+    `min_args`, `max_args` count what stands in the parentheses, `*` included. `constant_first`: the first
+    argument is a literal. `needs_order_by`: OVER (ORDER BY ...) must follow. `over_allowed`: may be used
+    with LIMIT DURATION over the recent rows.
+    """
+
+    name: str
+    min_args: int
+    max_args: int
+    meaning: str
+    star_allowed: bool = False
+    distinct_allowed: bool = False
+    needs_order_by: bool = False
+    constant_first: bool = False
+    over_allowed: bool = True
+
+
+def scalar(
+    name: str,
+    family: str,
+    params: Sequence[Kind],
+    meaning: str,
+    build: Builder,
+    *,
+    min_args: int | None = None,
+    variadic: bool = False,
+    strict: bool = True,
+) -> ScalarSignature:
+    least = len(params) if min_args is None else min_args
+    most = None if variadic else len(params)
+    return ScalarSignature(name, family, tuple(params), meaning, build, least, most, strict)
+
+
+def template(text: str, type_: Type, *, fallible: bool = False) -> Builder:
+    """A builder that puts the arguments' SQL into `{0}`, `{1}`, ..."""
+
+    def build(args: Sequence[Sql]) -> Sql:
+        return Sql(text.format(*(arg.text for arg in args)), type_, fallible)
+
+    return build
+
+
+def literal_sql(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def unless(problem: str, message: str, value: str) -> str:
+    """SQL of `value` that stops the job with `message` where `problem` is true; NULL is no problem."""
+    return f"CASE WHEN {problem} THEN error({literal_sql(message)}) ELSE {value} END"

@@ -1,0 +1,289 @@
+"""String functions (`asa.md` 4.7): positions count characters from 1, comparison is ordinal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from tideglass.core.errors import EvaluationError
+from tideglass.core.types import Type
+from tideglass.functions.conversions import text_sql
+from tideglass.functions.javascript import match_positions
+from tideglass.functions.library import PythonFunction
+from tideglass.functions.signature import (
+    NULL_SQL,
+    Kind,
+    ScalarSignature,
+    Sql,
+    literal_sql,
+    scalar,
+    template,
+    unless,
+)
+
+#: What .NET's Char.IsWhiteSpace says is white space.
+WHITE_SPACE = (
+    "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+)
+
+_NEGATIVE = "the length must not be negative."
+
+MACROS = (
+    "tg_len(s) AS length(rtrim(s, ' '))",
+    # Starting before the text uses up part of the length.
+    "tg_substring(s, start, len) AS "
+    + unless(
+        "len < 0",
+        f"SUBSTRING: {_NEGATIVE}",
+        "substring(s, greatest(start, 1), least(greatest(len + least(start - 1, 0), 0), 4294967295))",
+    ),
+    f"tg_left(s, n) AS {unless('n < 0', f'LEFT: {_NEGATIVE}', 'left(s, n)')}",
+    f"tg_right(s, n) AS {unless('n < 0', f'RIGHT: {_NEGATIVE}', 'right(s, n)')}",
+    "tg_stuff(s, start, len, ins) AS "
+    + unless(
+        "len < 0",
+        f"STUFF: {_NEGATIVE}",
+        "CASE WHEN start > length(s) THEN CASE WHEN ins IS NULL THEN NULL ELSE '' END "
+        "ELSE left(s, greatest(start, 1) - 1) || ins "
+        "|| substring(s, greatest(start, 1) + least(len, 4294967295)) END",
+    ),
+    "tg_charindex(find, s, start) AS CASE WHEN find = '' THEN 0 "
+    "WHEN instr(substring(s, greatest(start, 1)), find) = 0 THEN 0 "
+    "ELSE instr(substring(s, greatest(start, 1)), find) + greatest(start, 1) - 1 END",
+    "tg_translate(s, a, b) AS "
+    + unless(
+        "length(a) <> length(b)",
+        "TRANSLATE: the second and third argument must have the same number of characters.",
+        "translate(s, a, b)",
+    ),
+    "tg_nchar(i) AS CASE WHEN i BETWEEN 0 AND 55295 OR i BETWEEN 57344 AND 1114111 "
+    "THEN chr(CAST(i AS INTEGER)) END",
+    "tg_replicate(s, n) AS CASE WHEN n >= 0 THEN repeat(s, n) END",
+    "tg_unicode(s) AS CASE WHEN s <> '' THEN CAST(unicode(s) AS BIGINT) END",
+)
+
+
+# ---------------------------------------------------------------- LIKE patterns
+
+
+@lru_cache(maxsize=1024)
+def pattern_regex(pattern: str) -> str:
+    """The regular expression of a LIKE pattern: `%`, `_`, `[set]`, `[^set]`; an open bracket is itself.
+
+    >>> pattern_regex("a%[^x-z]_")
+    'a.*[^x-z].'
+    """
+    parts: list[str] = []
+    place = 0
+    while place < len(pattern):
+        char = pattern[place]
+        close = pattern.find("]", place + 2) if char == "[" else -1
+        if char == "%":
+            parts.append(".*")
+        elif char == "_":
+            parts.append(".")
+        elif close > 0:
+            inner = pattern[place + 1 : close]
+            negated = inner.startswith("^")
+            inner = inner[1:] if negated else inner
+            parts.append("[" + "^" * negated + re.sub(r"([\\\[\]^&~|])", r"\\\1", inner) + "]")
+            place = close
+        else:
+            parts.append(re.escape(char))
+        place += 1
+    return "".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex, re.DOTALL)
+    except re.error:  # a set such as [z-a] holds nothing
+        return re.compile(r"(?!)")
+
+
+def _pairwise(function: Callable[[str, str], Any], type_: pa.DataType) -> Callable[..., pa.Array]:
+    def evaluate(left: pa.Array, right: pa.Array) -> pa.Array:
+        pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
+        return pa.array([None if a is None or b is None else function(a, b) for a, b in pairs], type_)
+
+    return evaluate
+
+
+def _like(text: str, pattern: str) -> bool:
+    return _compiled(pattern_regex(pattern)).fullmatch(text) is not None
+
+
+def _patindex(pattern: str, text: str) -> int:
+    if len(pattern) > 8000:
+        raise EvaluationError("PATINDEX: the pattern is longer than 8000 characters.")
+    body = pattern.lstrip("%")
+    anchored = len(body) == len(pattern)
+    ending = "" if body.endswith("%") or not body else r"\Z"
+    compiled = _compiled(pattern_regex(body.rstrip("%")) + ending)
+    found = compiled.match(text) if anchored else compiled.search(text)
+    return 0 if found is None else found.start() + 1
+
+
+PYTHON_FUNCTIONS = (
+    PythonFunction("tg_like", _pairwise(_like, pa.bool_()), ("VARCHAR", "VARCHAR"), "BOOLEAN"),
+    PythonFunction("tg_patindex", _pairwise(_patindex, pa.int64()), ("VARCHAR", "VARCHAR"), "BIGINT"),
+    PythonFunction("tg_regexmatch", match_positions, ("VARCHAR", "VARCHAR"), "BIGINT"),
+)
+
+
+def like_sql(value: Sql, pattern: Sql) -> str:
+    """SQL of LIKE; a pattern without sets is DuckDB's own, a constant one with sets a RE2 expression."""
+    if not isinstance(pattern.constant, str):
+        return f"tg_like({value.text}, {pattern.text})"
+    if "[" not in pattern.constant:
+        return f"({value.text} LIKE {pattern.text})"
+    regex = pattern_regex(pattern.constant)
+    if _compiled(regex).pattern != regex:
+        return f"({value.text} <> {value.text})"
+    return f"regexp_full_match({value.text}, {literal_sql('(?s)' + regex)})"
+
+
+# ---------------------------------------------------------------- catalogue
+
+
+def _charindex(args: Sequence[Sql]) -> Sql:
+    start = args[2].text if len(args) > 2 else "1"
+    return Sql(f"tg_charindex({args[0].text}, {args[1].text}, {start})", Type.BIGINT)
+
+
+def _concat(args: Sequence[Sql]) -> Sql:
+    return Sql(f"concat({', '.join(text_sql(arg) for arg in args)})", Type.NVARCHAR)
+
+
+def _concat_ws(args: Sequence[Sql]) -> Sql:
+    separator = "''" if args[0] == NULL_SQL else f"coalesce({text_sql(args[0])}, '')"
+    return Sql(f"concat_ws({separator}, {', '.join(text_sql(arg) for arg in args[1:])})", Type.NVARCHAR)
+
+
+def _text(text: str, *, fallible: bool = False) -> Callable[[Sequence[Sql]], Sql]:
+    return template(text, Type.NVARCHAR, fallible=fallible)
+
+
+def _number(text: str, *, fallible: bool = False) -> Callable[[Sequence[Sql]], Sql]:
+    return template(text, Type.BIGINT, fallible=fallible)
+
+
+_FAMILY = "string"
+_T, _I = Kind.TEXT, Kind.INTEGER
+_BLANKS = literal_sql(WHITE_SPACE)
+SCALARS: tuple[ScalarSignature, ...] = (
+    scalar(
+        "len",
+        _FAMILY,
+        (_T,),
+        "The number of characters, blanks at the end not counted.",
+        _number("tg_len({0})"),
+    ),
+    scalar(
+        "substring",
+        _FAMILY,
+        (_T, _I, _I),
+        "The part of a text that starts at a position and has a length.",
+        _text("tg_substring({0}, {1}, {2})", fallible=True),
+    ),
+    scalar("left", _FAMILY, (_T, _I), "The first n characters.", _text("tg_left({0}, {1})", fallible=True)),
+    scalar("right", _FAMILY, (_T, _I), "The last n characters.", _text("tg_right({0}, {1})", fallible=True)),
+    scalar(
+        "stuff",
+        _FAMILY,
+        (_T, _I, _I, _T),
+        "The text with a part deleted and another text put in its place.",
+        _text("tg_stuff({0}, {1}, {2}, {3})", fallible=True),
+    ),
+    scalar(
+        "charindex",
+        _FAMILY,
+        (_T, _T, _I),
+        "The position of a text in another one, searched from a start position; 0 if it is not there.",
+        _charindex,
+        min_args=2,
+    ),
+    scalar(
+        "patindex",
+        _FAMILY,
+        (_T, _T),
+        "The position of the first match of a LIKE pattern; 0 if there is none.",
+        _number("tg_patindex({0}, {1})", fallible=True),
+    ),
+    scalar(
+        "regexmatch",
+        _FAMILY,
+        (_T, _T),
+        "The position of the first match of an ECMAScript regular expression; 0 if there is none.",
+        _number("tg_regexmatch({0}, {1})"),
+    ),
+    scalar(
+        "replace",
+        _FAMILY,
+        (_T, _T, _T),
+        "The text with every occurrence of the second text replaced by the third.",
+        _text("replace({0}, {1}, {2})"),
+    ),
+    scalar(
+        "translate",
+        _FAMILY,
+        (_T, _T, _T),
+        "The text with each character of the second text replaced by its fellow in the third.",
+        _text("tg_translate({0}, {1}, {2})", fallible=True),
+    ),
+    scalar(
+        "concat",
+        _FAMILY,
+        (Kind.ANY,),
+        "All arguments as one text; NULL is nothing.",
+        _concat,
+        min_args=2,
+        variadic=True,
+        strict=False,
+    ),
+    scalar(
+        "concat_ws",
+        _FAMILY,
+        (Kind.ANY,),
+        "All arguments but the first as one text, with the first between them; NULLs are skipped.",
+        _concat_ws,
+        min_args=3,
+        variadic=True,
+        strict=False,
+    ),
+    scalar(
+        "ltrim", _FAMILY, (_T,), "The text without white space in front.", _text(f"ltrim({{0}}, {_BLANKS})")
+    ),
+    scalar(
+        "rtrim", _FAMILY, (_T,), "The text without white space at the end.", _text(f"rtrim({{0}}, {_BLANKS})")
+    ),
+    scalar(
+        "trim", _FAMILY, (_T,), "The text without white space around it.", _text(f"trim({{0}}, {_BLANKS})")
+    ),
+    scalar("lower", _FAMILY, (_T,), "The text in lower case.", _text("lower({0})")),
+    scalar("upper", _FAMILY, (_T,), "The text in upper case.", _text("upper({0})")),
+    scalar(
+        "reverse", _FAMILY, (_T,), "The text from its last character to its first.", _text("reverse({0})")
+    ),
+    scalar(
+        "replicate",
+        _FAMILY,
+        (_T, _I),
+        "The text n times; NULL if n is negative.",
+        _text("tg_replicate({0}, {1})"),
+    ),
+    scalar("space", _FAMILY, (_I,), "n blanks; NULL if n is negative.", _text("tg_replicate(' ', {0})")),
+    scalar(
+        "nchar",
+        _FAMILY,
+        (_I,),
+        "The character with this code; NULL if there is none.",
+        _text("tg_nchar({0})"),
+    ),
+    scalar("unicode", _FAMILY, (_T,), "The code of the first character.", _number("tg_unicode({0})")),
+)
