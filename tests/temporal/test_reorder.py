@@ -92,7 +92,7 @@ def test_rows_in_any_order_come_out_in_the_total_order(rows):
 @settings(max_examples=200, deadline=None)
 @given(rows_, st.lists(st.integers(0, 12), max_size=5))
 def test_successive_releases_make_one_ordered_sequence_of_every_row(rows, cuts):
-    """One partition, in arrival order; each row at or ahead of the watermark before, as the ingress sees to."""
+    """One partition, in arrival order; no row is behind the watermark before, as the ingress sees to."""
     rows = [(*r[:2], 0, 0, offset, *r[5:]) for offset, r in enumerate(sorted(rows, key=lambda r: r[1]))]
     bounds = sorted({min(c, len(rows)) for c in cuts} | {0, len(rows)})
     held, watermark, sequence, sent = None, -1, [], []
