@@ -10,18 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict
 
 from tideglass.core.errors import ProjectError
 from tideglass.core.time import (
+    LAST_TICKS,
+    ORIGIN_TICKS,
     TICKS_PER_DAY,
     TICKS_PER_HOUR,
     TICKS_PER_MILLISECOND,
     TICKS_PER_MINUTE,
     TICKS_PER_SECOND,
 )
+
+if TYPE_CHECKING:
+    from tideglass.temporal.policies import Policies
 
 Policy: TypeAlias = Literal["adjust", "drop"]
 CompatibilityLevel: TypeAlias = Literal["1.0", "1.1", "1.2"]
@@ -59,6 +64,31 @@ class JobSettings(BaseModel):
     compatibility_level: CompatibilityLevel = "1.2"
     output_error_policy: Literal["stop", "drop"] = "stop"
     data_locale: str = "en-US"
+
+    def policies(self) -> Policies:
+        """The time policies of every input that is read with TIMESTAMP BY."""
+        from tideglass.temporal.policies import Policies
+
+        return Policies(
+            early_ticks=self.early_arrival_ticks,
+            late_ticks=self.late_arrival_ticks,
+            out_of_order_ticks=self.out_of_order_ticks,
+            drop=self.policy == "drop",
+        )
+
+    def without_policies(self) -> JobSettings:
+        """The same settings for local files without arrival times: no event is moved or dropped.
+
+        The service's tools apply no ordering policies to local files (`asa.md` 10.1). A tolerance as
+        wide as all of time sorts any file and never meets an event behind the watermark.
+        """
+        return self.model_copy(
+            update={
+                "late_arrival_ticks": None,
+                "early_arrival_ticks": None,
+                "out_of_order_ticks": LAST_TICKS - ORIGIN_TICKS,
+            }
+        )
 
 
 def parse_duration_ticks(text: str) -> int | None:

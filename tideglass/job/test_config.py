@@ -14,6 +14,7 @@ from tideglass.job.compare import Difference, differences
 from tideglass.job.files import Problems, json_kind, project_path, read_object, text_of
 from tideglass.job.project import ProjectInput, read_input_mock
 from tideglass.job.rows import Row, read_rows
+from tideglass.job.settings import JobSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,16 @@ def case_inputs(case: TestCase, kind: str) -> dict[str, list[Row]]:
             ]
         rows_of_input[source.name] = rows
     return rows_of_input
+
+
+def case_settings(case: TestCase, settings: JobSettings) -> JobSettings:
+    """The settings the case runs under: without ordering policies when no input says when events arrived.
+
+    That is what the service's tools do with local files (`asa.md` 10.1); with `ArrivalTimeField` the
+    policies act as they would in the cloud.
+    """
+    arrivals_known = any(source.arrival for source in case.inputs)
+    return settings if arrivals_known else settings.without_policies()
 
 
 # ---------------------------------------------------------------- verdicts

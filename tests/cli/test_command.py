@@ -1,0 +1,174 @@
+"""The command line as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tideglass.cli.main import main
+from tideglass.cli.new import make_project
+from tideglass.cli.test import difference_lines, differences_table
+from tideglass.job.compare import Difference
+from tideglass.job.project import load_project
+from tideglass.job.test_config import OutputVerdict, load_test_config
+
+
+def command(*arguments: object) -> int:
+    """Run the command in this process; its exit code."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "tolls"
+    make_project(folder)
+    return folder
+
+
+def test_the_version_is_printed(capsys):
+    assert command("--version") == 0
+    assert capsys.readouterr().out.startswith("tideglass 0.")
+
+
+def test_a_new_project_is_read_without_a_problem_and_named_after_its_folder(project):
+    loaded = load_project(project)
+    assert (loaded.name, loaded.query.name, loaded.unsupported) == ("tolls", "tolls.asaql", ())
+    assert loaded.inputs["sensor"].arrival == "enqueuedAt"
+    config = load_test_config(loaded.test_config)
+    assert config.script == project / "test" / ".." / "tolls.asaql"
+
+
+def test_new_does_not_write_over_what_is_there(project, capsys):
+    before = sorted(project.rglob("*"))
+    assert command("new", project) == 1
+    assert "is there already and not empty" in capsys.readouterr().err
+    assert sorted(project.rglob("*")) == before
+
+
+def test_check_shows_inputs_steps_and_outputs(project, capsys):
+    assert command("check", project) == 0
+    shown = capsys.readouterr().out
+    for word in ("sensor", "Data/sensor.json", "'enqueuedAt'", "minutes", "perMinute", "alerts", "late 20s"):
+        assert word in shown
+    assert "tolls: no errors" in shown
+
+
+def test_check_prints_every_error_with_its_place_and_no_traceback(project, capsys):
+    (project / "tolls.asaql").write_text(
+        "SELECT nofunction(a) INTO x FROM sensor\nSELECT b INTO y FROM senzor\n"
+    )
+    assert command("check", project) == 1
+    told = capsys.readouterr().err
+    assert "tolls.asaql:1:8: [" in told
+    assert "tolls.asaql:2:22: [UNKNOWN_INPUT]" in told
+    assert "^^^^^^" in told
+    assert "Traceback" not in told
+
+
+def test_check_reports_broken_project_files_and_debug_shows_where(project, capsys):
+    (project / "JobConfig.json").write_text("{")
+    assert command("check", project) == 1
+    assert "JobConfig.json: line 1, column 2: not JSON" in capsys.readouterr().err
+    with pytest.raises(Exception, match="not JSON"):
+        main(["check", str(project), "--debug"])
+
+
+def test_simulate_shows_the_worked_example(capsys):
+    assert command("simulate", "--example") == 0
+    shown = capsys.readouterr().out
+    assert "8 as is, 3 adjusted, 1 dropped" in shown
+
+
+def test_simulate_takes_other_policies(capsys):
+    assert command("simulate", "--example", "--early", "none") == 0
+    assert "8 as is, 4 adjusted, 0 dropped" in capsys.readouterr().out
+    assert command("simulate", "--example", "--over") == 0
+    assert "10 as is, 1 adjusted, 1 dropped" in capsys.readouterr().out
+    assert command("simulate", "--example", "--late", "soon") == 1
+    assert "'soon' is no duration" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png"])
+def test_simulate_draws(tmp_path, suffix):
+    picture = tmp_path / f"picture{suffix}"
+    assert command("simulate", "--example", "--out", picture) == 0
+    assert picture.stat().st_size > 5000
+
+
+def test_simulate_refuses_a_picture_it_cannot_draw(tmp_path, capsys):
+    assert command("simulate", "--example", "--out", tmp_path / "picture.txt") == 1
+    assert ".svg or .png" in capsys.readouterr().err
+
+
+def test_a_new_project_passes_its_own_test(project, capsys):
+    assert command("test", project) == 0
+    assert "1 of 1 passed" in capsys.readouterr().out
+    written = json.loads((project / "test" / "testResultSummary.json").read_text())
+    assert (written["Total"], written["Passed"], written["Failed"]) == (1, 1, 0)
+    assert {each["OutputAlias"] for each in written["Results"][0]["OutputMatched"]} == {"perMinute", "alerts"}
+
+
+def test_a_wrong_row_is_shown_beside_the_expected_one_and_the_exit_code_is_2(project, capsys):
+    expected = project / "test" / "expected" / "alerts.json"
+    expected.write_text(expected.read_text().replace("40.0", "41.0"))
+    assert command("test", project, "--output", project / "results") == 2
+    shown = capsys.readouterr().out
+    assert "alerts: differs" in shown
+    assert "41.0" in shown
+    assert "≠" in shown
+    assert "0 of 1 passed" in shown
+    assert json.loads((project / "results" / "testResultSummary.json").read_text())["Failed"] == 1
+
+
+def test_a_query_that_cannot_run_ends_the_test_with_1(project, capsys):
+    (project / "tolls.asaql").write_text("SELECT FROM sensor")
+    assert command("test", project) == 1
+    assert "tolls.asaql:1:" in capsys.readouterr().err
+
+
+def test_a_case_that_does_not_exist_is_an_error(project, capsys):
+    assert command("test", project, "--case", "nobody") == 1
+    assert "the file has 'late, early and out of order'" in capsys.readouterr().err
+
+
+def test_differences_stand_side_by_side_and_fit_the_terminal():
+    from rich.console import Console
+
+    long = {"k": "a" * 200, "n": 1}
+    table = differences_table(
+        OutputVerdict(
+            "out", "OutputNotEqual", (), (), (Difference(long, long | {"n": 2}), Difference(long, None))
+        )
+    )
+    console = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(table)
+    assert all(len(line) <= 60 for line in console.export_text().splitlines())
+
+
+def test_a_field_that_differs_is_marked_and_the_others_are_not():
+    lines = difference_lines(Difference({"k": "a", "n": 1}, {"k": "a", "n": 2, "m": 3}))
+    assert lines == [
+        ("k", '"a"', "", '"a"'),
+        ("n", "1", "≠", "2"),
+        ("m", "(no such field)", "≠", "3"),
+    ]
+
+
+def test_the_command_answers_at_once():
+    """Start-up stays far from loading Arrow, DuckDB or Spark; the best of three, for busy machines."""
+
+    def seconds() -> float:
+        began = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "tideglass.cli.main", "--version"], check=True, capture_output=True
+        )
+        return time.perf_counter() - began
+
+    assert min(seconds() for _ in range(3)) < 0.3

@@ -1,0 +1,141 @@
+"""Who may import whom, and what no module may be: held here, read from the source with ast."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "tideglass"
+
+#: Layer -> the layers it may import besides itself. `plan.nodes` is vocabulary: a layer of its own.
+MAY_IMPORT = {
+    "core": set(),
+    "plan.nodes": {"core"},
+    "lang": {"core"},
+    "functions": {"core", "plan.nodes"},
+    "temporal": {"core", "functions", "plan.nodes"},
+    "bind": {"core", "lang", "functions", "temporal", "plan.nodes"},
+    "plan": {"core", "lang", "functions", "temporal", "bind", "plan.nodes"},
+    "compile": {"core", "lang", "functions", "temporal", "bind", "plan", "plan.nodes"},
+    "connect": {"core", "functions", "temporal", "plan.nodes"},
+    "runtime": {"core", "functions", "temporal", "plan", "plan.nodes", "connect"},
+    "spark": {"core", "functions", "temporal", "plan", "plan.nodes", "runtime", "connect"},
+    "job": {"core", "functions", "temporal", "bind", "lang", "plan", "plan.nodes", "compile", "runtime"}
+    | {"connect", "spark"},
+    "testing": {"core", "functions", "temporal", "bind", "plan", "plan.nodes", "compile", "runtime"}
+    | {"connect", "spark", "job"},
+    "cli": {"core", "bind", "lang", "plan", "plan.nodes", "compile", "temporal", "functions", "runtime"}
+    | {"connect", "spark", "job", "testing"},
+}
+
+#: Packages of others -> the layers that may use them.
+MAY_USE = {
+    "pyspark": {"spark"},
+    "py4j": {"spark"},
+    "duckdb": {"core", "functions", "temporal", "runtime", "connect"},
+    "lark": {"lang"},
+    "typer": {"cli"},
+    "rich": {"cli", "job"},
+    "matplotlib": {"job"},
+    "py_mini_racer": {"functions"},
+}
+
+MOST_LINES = 600
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+@cache
+def layer_of(module: str) -> str:
+    """The layer of `tideglass.a.b`: its first part, but plan.nodes stands for itself."""
+    parts = module.split(".")[1:]
+    if parts[:2] == ["plan", "nodes"]:
+        return "plan.nodes"
+    return parts[0] if parts else "package"
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Modules a file imports, wherever in it; `from tideglass.a import b` also counts as tideglass.a.b."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                anchor = name_of(path).split(".")
+                anchor = anchor if path.name == "__init__.py" else anchor[:-1]
+                base = ".".join([*anchor[: len(anchor) - node.level + 1], *([base] if base else [])])
+            for alias in node.names:
+                inner = PACKAGE.parent.joinpath(*base.split("."), alias.name)
+                is_module = inner.with_suffix(".py").exists() or inner.is_dir()
+                yield (f"{base}.{alias.name}" if is_module else base), node.lineno
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_a_module_imports_only_layers_below_it(path):
+    layer = layer_of(name_of(path))
+    if layer == "package":  # tideglass/__init__.py lists the public names
+        return
+    assert layer in MAY_IMPORT, f"{layer!r} has no line in MAY_IMPORT: say what it may import"
+    broken = [
+        f"{path.relative_to(PACKAGE.parent)}:{line} imports {imported}"
+        for imported, line in imports(path)
+        if imported.split(".")[0] == "tideglass"
+        and layer_of(imported) not in {layer, "package"}
+        and layer_of(imported) not in MAY_IMPORT[layer]
+    ]
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("path", modules(), ids=name_of)
+def test_a_package_of_others_is_used_only_where_it_belongs(path):
+    layer = layer_of(name_of(path))
+    broken = [
+        f"{path.relative_to(PACKAGE.parent)}:{line} imports {imported}, allowed in {sorted(MAY_USE[top])}"
+        for imported, line in imports(path)
+        if (top := imported.split(".")[0]) in MAY_USE and layer not in MAY_USE[top]
+    ]
+    assert not broken, "\n".join(broken)
+
+
+def test_the_table_has_no_circle_and_no_layer_that_does_not_exist():
+    seen: set[str] = set()
+    for layer, below in MAY_IMPORT.items():
+        assert below <= seen, f"{layer} may import {below - seen}, which the table lists after it"
+        seen.add(layer)
+    present = {layer_of(name_of(path)) for path in modules()} - {"package"}
+    assert present <= set(MAY_IMPORT)
+
+
+def test_no_module_is_longer_than_600_lines():
+    long = {name_of(path): n for path in modules() if (n := len(path.read_text().splitlines())) > MOST_LINES}
+    assert not long, f"look for the second noun in {long}"
+
+
+def test_no_module_is_a_drawer_for_everything():
+    drawers = {"util", "utils", "helper", "helpers", "common", "misc"}
+    assert not [name_of(path) for path in modules() if path.stem.lower() in drawers]
+
+
+@pytest.mark.parametrize("heavy", ["pyspark", "duckdb", "pyarrow", "numpy", "pandas", "matplotlib", "lark"])
+def test_the_command_starts_without(heavy):
+    code = f"import sys, tideglass.cli.main; sys.exit({heavy!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"importing tideglass.cli.main imports {heavy} {done.stderr}"
+
+
+def test_every_module_says_what_it_is():
+    silent = [name_of(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert not silent

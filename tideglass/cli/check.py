@@ -1,0 +1,110 @@
+"""`tideglass check PROJECT`: everything that can be known before running."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tideglass.bind.catalog import InputInfo
+    from tideglass.job.project import Project
+    from tideglass.plan.nodes import Plan
+
+
+def check(
+    project: Annotated[
+        Path, typer.Argument(help="A project's folder, its asaproj.json, or a query file.")
+    ] = Path("."),
+) -> None:
+    """Read a project and its query; report every error, or what the job consists of."""
+    from tideglass.job.project import load_project
+
+    loaded = load_project(project)
+    from rich.console import Console
+
+    from tideglass.bind.binder import bind
+    from tideglass.lang.parser import parse
+
+    bound = bind(
+        parse(loaded.query), loaded.query, known_inputs(loaded), level=loaded.settings.compatibility_level
+    )
+    console = Console(highlight=False, soft_wrap=True)
+    for warning in bound.warnings:
+        console.print(warning.render(loaded.query), style="yellow", markup=False)
+    for notice in loaded.unsupported:
+        console.print(f"note: {notice}", style="dim", markup=False)
+    Console(highlight=False).print(summary(loaded, bound.plan))
+    console.print(f"{loaded.name}: no errors, {len(bound.warnings)} warnings", style="green", markup=False)
+
+
+def known_inputs(project: Project) -> dict[str, InputInfo] | None:
+    """What the binder may know of the project's inputs; None when it names none, so that any name is one."""
+    from tideglass.bind.catalog import InputInfo
+
+    return {name: InputInfo(name, each.kind) for name, each in project.inputs.items()} or None
+
+
+def summary(project: Project, plan: Plan) -> Table:
+    """Inputs, steps, outputs and settings of a job, a line each."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    shown.add_column("")
+    shown.add_column("name", overflow="fold", style="bold")
+    shown.add_column("", overflow="fold")
+
+    def add(kind: str, name: str, what: str) -> None:
+        shown.add_row(kind, escape(name), escape(what))
+
+    for name in plan.inputs:
+        add("input", name, _input_words(project, name))
+    for name in project.inputs:
+        if name.casefold() not in {used.casefold() for used in plan.inputs}:
+            add("input", name, "not used by the query")
+    for name, node in plan.steps:
+        add("step", name, ", ".join(node.columns) + (", *" if node.open else ""))
+    for output in plan.outputs:
+        columns = ", ".join(output.node.columns) + (", *" if output.node.open else "")
+        add("output", output.name, columns)
+    for name, function in project.functions.items():
+        add("function", f"uda.{name}" if function.aggregate else f"UDF.{name}", "JavaScript")
+    add("settings", "", _settings_words(project))
+    return shown
+
+
+def _input_words(project: Project, name: str) -> str:
+    found = next((each for key, each in project.inputs.items() if key.casefold() == name.casefold()), None)
+    if found is None or found.path is None:
+        origin = found.origin if found else "not in the project"
+        return f"{origin}: name files with --input {name}=PATH"
+    words = f"{found.file_format or 'json'} {project_relative(found.path, project.folder)}"
+    words += ", sub-folders are partitions" if found.partitions == "folders" else ""
+    if found.kind == "reference":
+        return f"reference data, {words}"
+    return f"{words}, arrival time in {found.arrival!r}" if found.arrival else words
+
+
+def project_relative(path: Path, folder: Path) -> str:
+    """The path as seen from the project, where it lies inside."""
+    whole = path.resolve()
+    inside = whole.is_relative_to(folder.resolve())
+    return whole.relative_to(folder.resolve()).as_posix() if inside else str(path)
+
+
+def _settings_words(project: Project) -> str:
+    from tideglass.job.settings import format_duration
+
+    settings = project.settings
+    late = (
+        "unlimited" if settings.late_arrival_ticks is None else format_duration(settings.late_arrival_ticks)
+    )
+    return (
+        f"late {late}, out of order {format_duration(settings.out_of_order_ticks)}, {settings.policy}, "
+        f"compatibility level {settings.compatibility_level}"
+    )

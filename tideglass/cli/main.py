@@ -1,0 +1,70 @@
+"""The command `tideglass`: one function a command, each in the module of its name.
+
+Modules of commands import nothing heavy when they are loaded, so that the command answers at once;
+what a command needs (DuckDB, Arrow, Spark) is imported inside it. An error we raise on purpose is
+printed as it is, for the person who wrote the query, and ends the command with exit code 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from tideglass.cli import check, new, simulate, test
+from tideglass.core.errors import TideglassError
+
+app = typer.Typer(
+    name="tideglass",
+    help="Azure Stream Analytics jobs, unchanged, on Apache Spark, with exact treatment of time.",
+    no_args_is_help=True,
+    add_completion=False,
+    # A traceback is for us; users get the message. `--debug` shows the plain one.
+    pretty_exceptions_enable=False,
+)
+#: Name and function of every command, in the order the help lists them.
+COMMANDS = {
+    "new": new.new,
+    "check": check.check,
+    "simulate": simulate.simulate,
+    "test": test.run_test_cases,
+}
+for command_name, command in COMMANDS.items():
+    app.command(command_name)(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"tideglass {version('tideglass')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where in the program an error arose.")] = False,
+) -> None:
+    """Options of every command; `--debug` is taken anywhere on the line, see `main`."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ends by SystemExit with the command's exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    try:
+        app(args=[argument for argument in given if argument != "--debug"], prog_name="tideglass")
+    except TideglassError as error:
+        if debug:
+            raise
+        print(error, file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
