@@ -65,7 +65,7 @@ def case_paths(area: str = "") -> list[Path]:
 
 def load(path: Path) -> Case:
     """Reads a case file; raises ValueError, naming file and line, for what is no case."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8").split("\n")
     case = Case(path, sentence=lines[0].strip() if lines else "")
     if not case.sentence.endswith(".") or HEADER.match(case.sentence):
         raise ValueError(f"{path}:1: the first line is a sentence and ends with a full stop")
