@@ -1,0 +1,186 @@
+"""Aggregates of a GROUP BY: their arguments, their OVER, and the column each one becomes (`asa.md` 4.1)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from tideglass.bind.amounts import constant
+from tideglass.bind.clauses import Clause
+from tideglass.bind.grouping import Grouping
+from tideglass.bind.scope import Scope
+from tideglass.core.errors import Diagnostics
+from tideglass.functions.catalogue import AggregateSignature
+from tideglass.lang import nodes as tree
+from tideglass.plan.nodes import AggregateCall, Expr, Literal
+
+_PERCENTILES = frozenset(("percentile_cont", "percentile_disc"))
+#: Without a value these take the whole event.
+_OF_EVENTS = frozenset(("collect", "topone", "collecttop"))
+_ORDERED = frozenset(("topone", "collecttop")) | _PERCENTILES
+_COMPARED = frozenset(("min", "max"))
+
+
+class Rows(Protocol):
+    """Binds expressions over the rows an aggregate reads."""
+
+    @property
+    def scope(self) -> Scope: ...
+    def value(self, node: tree.Expr) -> Expr: ...
+
+
+class Binder(Rows, Protocol):
+    """What binding an aggregate needs from the binder of expressions around it."""
+
+    @property
+    def clause(self) -> Clause: ...
+    @property
+    def grouping(self) -> Grouping | None: ...
+    @property
+    def diagnostics(self) -> Diagnostics: ...
+    def inside_aggregate(self) -> Rows: ...
+
+
+_PLACE = {
+    "AGGREGATE_WITHOUT_WINDOW": (
+        "needs a GROUP BY with a window",
+        "add GROUP BY TumblingWindow(minute, 1), or make it OVER (LIMIT DURATION(minute, 1))",
+    ),
+    "AGGREGATE_IN_WHERE": ("cannot be used in WHERE", "filter groups with HAVING"),
+    "AGGREGATE_IN_GROUP_BY": (
+        "cannot be used in GROUP BY",
+        "compute it in a WITH step and group in the next one",
+    ),
+    "NESTED_AGGREGATE": (
+        "cannot stand inside another aggregate",
+        "compute the inner one in a WITH step first",
+    ),
+    "AGGREGATE_NOT_ALLOWED": ("cannot be used here", ""),
+}
+
+
+def bind_aggregate(call: tree.Call, signature: AggregateSignature, binder: Binder) -> Expr:
+    """The column of the aggregate's result; what breaks a rule is reported and stands for NULL."""
+    diagnostics, grouping = binder.diagnostics, binder.grouping
+    name = call.name.text.casefold()
+    if grouping is None:
+        problem, hint = _PLACE[binder.clause.aggregate_error]
+        diagnostics.error(
+            binder.clause.aggregate_error, f"the aggregate {call.name.text} {problem}", call.span, hint
+        )
+    rows = binder.inside_aggregate()
+    errors_before = len(diagnostics.errors)
+    args, number = _split_constant(call, name, diagnostics)
+    order_by = _order_by(call, name, rows, diagnostics)
+    if call.distinct and not signature.distinct_allowed:
+        diagnostics.error("DISTINCT_HERE", f"{call.name.text} cannot have DISTINCT", call.span)
+    if name in _PERCENTILES:
+        arg = order_by[0][0] if order_by else None
+    else:
+        arg = _argument(call, name, args, signature, rows, diagnostics)
+    if grouping is None or len(diagnostics.errors) > errors_before:
+        return Literal(None, call.span)
+    as_text = name in _COMPARED and any(
+        isinstance(given, tree.Cast) and given.type.upper().startswith("NVARCHAR") for given in args
+    )
+    return grouping.aggregate(AggregateCall(name, arg, call.distinct, order_by, number, as_text, call.span))
+
+
+def _split_constant(
+    call: tree.Call, name: str, diagnostics: Diagnostics
+) -> tuple[tuple[tree.Expr, ...], int | float | None]:
+    """The arguments without the leading literal of PERCENTILE_* and CollectTop, and that literal."""
+    if name not in _PERCENTILES and name != "collecttop":
+        return call.args, None
+    number = constant(call.args[0]) if call.args else None
+    if name == "collecttop":
+        if not isinstance(number, int) or number < 1:
+            place = call.args[0].span if call.args else call.span
+            diagnostics.error(
+                "NOT_A_CONSTANT", "CollectTop takes how many as an integer literal, 1 or more", place
+            )
+    elif number is None or not 0 <= number <= 1 or len(call.args) != 1:
+        place = call.args[0].span if call.args else call.span
+        diagnostics.error(
+            "NOT_A_CONSTANT",
+            f"{call.name.text} takes one literal between 0 and 1",
+            place,
+            f"write {call.name.text}(0.5) OVER (ORDER BY value)",
+        )
+    return call.args[1:], number
+
+
+def _argument(
+    call: tree.Call,
+    name: str,
+    args: tuple[tree.Expr, ...],
+    signature: AggregateSignature,
+    rows: Rows,
+    diagnostics: Diagnostics,
+) -> Expr | None:
+    match args:
+        case (tree.Star() as star,):
+            if not signature.star_allowed:
+                message = f"{call.name.text} cannot take *"
+                diagnostics.error("STAR_ARGUMENT", message, star.span, "only COUNT takes *; name a column")
+            elif call.distinct:
+                return _whole_event(rows, star, diagnostics)
+            return None
+        case () if name in _OF_EVENTS:
+            return _whole_event(rows, call, diagnostics)
+        case (tree.Column(path=(source,)) as column,) if name in ("count", *_OF_EVENTS):
+            relation = rows.scope.source(source)
+            if relation is None:
+                return rows.value(column)
+            return None if name == "count" and not call.distinct else relation.event(column.span)
+        case (arg,):
+            return rows.value(arg)
+        case _:
+            for arg in args:
+                if not isinstance(arg, tree.Star):
+                    rows.value(arg)
+            wanted = "at most 1 value" if name in _OF_EVENTS else "1 argument"
+            message = f"{call.name.text} takes {wanted}, not {len(args)}"
+            hint = "write COUNT(*)" if name == "count" and not args else ""
+            diagnostics.error("ARGUMENT_COUNT", message, call.span, hint)
+            return None
+
+
+def _whole_event(rows: Rows, place: tree.Star | tree.Call, diagnostics: Diagnostics) -> Expr:
+    first, *others = rows.scope.relations
+    if others:
+        diagnostics.error(
+            "AMBIGUOUS_COLUMN",
+            "the whole event is not clear with several sources",
+            place.span,
+            "name a source as the argument: " + " or ".join(relation.alias for relation in (first, *others)),
+        )
+    return first.event(place.span)
+
+
+def _order_by(
+    call: tree.Call, name: str, rows: Rows, diagnostics: Diagnostics
+) -> tuple[tuple[Expr, bool], ...]:
+    over = call.over
+    order_by = (
+        () if over is None else tuple((rows.value(item.expr), item.descending) for item in over.order_by)
+    )
+    if over is not None and (over.partition_by or over.when is not None):
+        diagnostics.error(
+            "LIMIT_DURATION_MISSING",
+            "PARTITION BY and WHEN in OVER need LIMIT DURATION as well",
+            over.span,
+            "an aggregate over a window is split by the keys of GROUP BY",
+        )
+    if name in _ORDERED:
+        if not order_by:
+            message = f"{call.name.text} needs OVER (ORDER BY ...)"
+            diagnostics.error(
+                "ORDER_BY_MISSING", message, call.span, f"write {call.name.text}(...) OVER (ORDER BY x)"
+            )
+        elif name in _PERCENTILES and len(order_by) > 1:
+            diagnostics.error(
+                "ARGUMENT_COUNT", f"{call.name.text} orders by exactly one expression", call.span
+            )
+    elif order_by and over is not None:
+        diagnostics.error("ORDER_BY_HERE", f"{call.name.text} does not take ORDER BY", over.span)
+    return order_by

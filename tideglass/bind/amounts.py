@@ -1,0 +1,68 @@
+"""Lengths of time written in a query: constant amounts of a unit, in ticks (`asa.md` 3.1, A-14)."""
+
+from __future__ import annotations
+
+from tideglass.bind.catalog import did_you_mean
+from tideglass.core.errors import Diagnostics
+from tideglass.core.time import TICKS_PER_DAY, UNIT_TICKS
+from tideglass.lang import nodes as tree
+
+#: No window, session or LIMIT DURATION may be longer (`asa.md` 3.1).
+LONGEST_TICKS = 7 * TICKS_PER_DAY
+
+
+def constant(node: tree.Expr) -> int | float | None:
+    """The number a literal with optional signs stands for, or None when `node` is no such constant."""
+    match node:
+        case tree.Literal(value=int() | float() as value):
+            return value
+        case tree.Unary(op="-", operand=operand):
+            inner = constant(operand)
+            return None if inner is None else -inner
+        case tree.Unary(op="+", operand=operand):
+            return constant(operand)
+        case _:
+            return None
+
+
+def signed_ticks(duration: tree.Duration, what: str, diagnostics: Diagnostics) -> int | None:
+    """The ticks of a duration of any sign, rounded to whole ticks; None after reporting an error."""
+    unit_ticks = UNIT_TICKS.get(duration.unit.text.casefold())
+    if unit_ticks is None:
+        hint = (
+            did_you_mean(duration.unit.text, UNIT_TICKS) or "units are day, hour, minute, second, millisecond"
+        )
+        diagnostics.error(
+            "UNKNOWN_UNIT", f"{duration.unit.text!r} is no unit of time", duration.unit.span, hint
+        )
+    amount = constant(duration.amount)
+    if amount is None:
+        diagnostics.error(
+            "NOT_A_CONSTANT",
+            f"the {what} must be a constant number",
+            duration.amount.span,
+            "write the number itself; columns and expressions are not allowed here",
+        )
+    if unit_ticks is None or amount is None:
+        return None
+    return amount * unit_ticks if isinstance(amount, int) else round(amount * unit_ticks)
+
+
+def positive_ticks(duration: tree.Duration, what: str, diagnostics: Diagnostics) -> int | None:
+    """The ticks of a duration above zero and at most seven days; None after reporting an error."""
+    ticks = signed_ticks(duration, what, diagnostics)
+    if ticks is None:
+        return None
+    span = duration.amount.span
+    if ticks <= 0:
+        diagnostics.error("WINDOW_SIZE", f"the {what} must be greater than zero", span)
+        return None
+    if ticks > LONGEST_TICKS:
+        diagnostics.error(
+            "WINDOW_TOO_LONG",
+            f"the {what} is longer than 7 days, the longest there is",
+            span,
+            "use at most 7 days",
+        )
+        return None
+    return ticks

@@ -1,0 +1,264 @@
+"""The binder: from a script to its plan, or to everything that is wrong with it (`asa.md` 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tideglass.bind import substreams
+from tideglass.bind.catalog import Environment, InputInfo, did_you_mean
+from tideglass.bind.expressions import bind_type
+from tideglass.bind.scope import Rows
+from tideglass.bind.select import SelectBinder
+from tideglass.bind.sources import BoundStep, Sources
+from tideglass.bind.unions import bind_union
+from tideglass.core.errors import Diagnostic, Source, Span
+from tideglass.core.types import Type
+from tideglass.lang import nodes as tree
+from tideglass.plan.nodes import (
+    Aggregate,
+    Filter,
+    Node,
+    Output,
+    Plan,
+    Project,
+    Scan,
+    StepRef,
+    Union,
+)
+
+LEVELS = ("1.0", "1.1", "1.2")
+
+#: Where the rows of a statement without INTO go (`asa.md` 2.4).
+DEFAULT_OUTPUT = "output"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A script that can run, and what its writer should know about it."""
+
+    plan: Plan
+    warnings: tuple[Diagnostic, ...]
+
+
+def bind(
+    script: tree.Script,
+    source: Source,
+    inputs: Mapping[str, InputInfo] | None = None,
+    level: str = "1.2",
+) -> Bound:
+    """The plan of `script`.
+
+    `inputs` None: any name in FROM that is no step is a stream input of unknown fields.
+    `level` is the compatibility level, one of LEVELS (`asa.md` 5.5).
+    Raises QueryError with all errors found, and ValueError for an unknown level.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"there is no compatibility level {level!r}; there are {', '.join(LEVELS)}")
+    environment = Environment.of(source, inputs, level)
+    bound = _ScriptBinder(environment).bind(script)
+    environment.diagnostics.raise_if_any(source)
+    return bound
+
+
+class _ScriptBinder:
+    """Binds tables, then steps in order, then statements; checks what concerns all of them."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._diagnostics = environment.diagnostics
+        self._sources = Sources(environment, self._nested_query)
+        self._selects = SelectBinder(self._sources, environment)
+
+    def bind(self, script: tree.Script) -> Bound:
+        self._tables(script.tables)
+        self._steps(script.steps)
+        outputs = self._statements(script.statements)
+        plan = self._plan(outputs)
+        scans = [scan for node in _roots(plan) for scan in _scans(node)]
+        substreams.check_over(scans, self._diagnostics)
+        self._warn_of_unused(script)
+        return Bound(plan, tuple(self._diagnostics.warnings))
+
+    # ------------------------------------------------------------ CREATE TABLE
+
+    def _tables(self, tables: tuple[tree.CreateTable, ...]) -> None:
+        types = self._environment.payload_types
+        for table in tables:
+            key = table.name.text.casefold()
+            if key in types:
+                self._diagnostics.error(
+                    "DUPLICATE_TABLE",
+                    f"the input {table.name.text!r} already has a CREATE TABLE",
+                    table.name.span,
+                    "an input has one schema",
+                )
+                continue
+            columns: dict[str, Type] = {}
+            for column in table.columns:
+                if column.name.text in columns:
+                    self._diagnostics.error(
+                        "DUPLICATE_COLUMN",
+                        f"the table already has a column {column.name.text!r}",
+                        column.name.span,
+                    )
+                type_ = bind_type(column.type, column.span, self._environment)
+                columns[self._environment.field_key(column.name.text)] = type_
+            types[key] = tuple(columns.items())
+
+    # ------------------------------------------------------------ WITH
+
+    def _steps(self, steps: tuple[tree.Step, ...]) -> None:
+        bound = self._sources.steps
+        for position, step in enumerate(steps):
+            self._sources.later_steps = {later.name.text.casefold() for later in steps[position + 1 :]}
+            key = step.name.text.casefold()
+            rows = self._nested_query(step.query)
+            if key in bound:
+                self._diagnostics.error(
+                    "DUPLICATE_STEP", f"another step is already named {step.name.text!r}", step.name.span
+                )
+                continue
+            bound[key] = BoundStep(step.name.text, rows, step.name.span, self._bare_input(step.query))
+        self._sources.later_steps = set()
+
+    def _bare_input(self, query: tree.Query) -> tree.Relation | None:
+        """The FROM of `SELECT * FROM input`, which may be given its TIMESTAMP BY by the reader (A-20)."""
+        match query:
+            case tree.Select(
+                items=(tree.StarItem(path=()),),
+                joins=(),
+                match=None,
+                where=None,
+                group_by=(),
+                having=None,
+                source=source,
+            ) if source.name is not None and self._sources.step_or_none(source) is None:
+                return source
+            case _:
+                return None
+
+    def _nested_query(self, query: tree.Query) -> Rows:
+        """A query inside the script, where INTO is not allowed."""
+        for select in _selects(query):
+            if select.into is not None:
+                self._diagnostics.error(
+                    "INTO_HERE",
+                    "INTO cannot be used inside WITH or in a derived table",
+                    select.into.span,
+                    "write INTO in the statement that reads this query",
+                )
+        return self._query(query)
+
+    def _query(self, query: tree.Query) -> Rows:
+        if isinstance(query, tree.Select):
+            return self._selects.bind(query)
+        selects = list(_selects(query))
+        branches = [self._selects.bind(select) for select in selects]
+        return bind_union(branches, [select.span for select in selects], self._diagnostics)
+
+    # ------------------------------------------------------------ statements
+
+    def _statements(self, statements: tuple[tree.Query, ...]) -> list[Output]:
+        outputs: list[Output] = []
+        seen: set[str] = set()
+        for statement in statements:
+            first, *others = _selects(statement)
+            for select in others:
+                if select.into is not None:
+                    self._diagnostics.error(
+                        "INTO_HERE",
+                        "INTO of a UNION stands in its first SELECT only",
+                        select.into.span,
+                        "all rows of the union go to one output",
+                    )
+            name = DEFAULT_OUTPUT if first.into is None else first.into.text
+            span = statement.span if first.into is None else first.into.span
+            rows = self._query(statement)
+            if name.casefold() in seen:
+                self._diagnostics.error(
+                    "DUPLICATE_OUTPUT",
+                    f"another statement already writes to {name!r}",
+                    span,
+                    "give every statement its own INTO, or join them with UNION",
+                )
+            seen.add(name.casefold())
+            outputs.append(Output(name, rows.node, statement.span))
+        if not outputs:
+            self._diagnostics.error(
+                "NO_STATEMENT",
+                "the script has no SELECT statement",
+                Span(),
+                "write SELECT ... INTO ... FROM ...",
+            )
+        return outputs
+
+    def _plan(self, outputs: list[Output]) -> Plan:
+        """The plan of what the outputs need: steps nobody reads are left out."""
+        steps = self._sources.steps
+        needed: set[str] = set()
+        waiting = [output.node for output in outputs]
+        while waiting:
+            for reference in _step_refs(waiting.pop()):
+                if reference not in needed:
+                    needed.add(reference)
+                    waiting.append(steps[reference.casefold()].rows.node)
+        kept = tuple((step.name, step.rows.node) for step in steps.values() if step.name in needed)
+        nodes = [node for _, node in kept] + [output.node for output in outputs]
+        names = dict.fromkeys(scan.input for node in nodes for scan in _scans(node))
+        return Plan(kept, tuple(outputs), tuple(names), self._environment.level)
+
+    # ------------------------------------------------------------ what is left over
+
+    def _warn_of_unused(self, script: tree.Script) -> None:
+        read = self._sources.inputs_read
+        for step in self._sources.steps.values():
+            if not step.is_read:
+                message = f"no statement reads the step {step.name!r}"
+                self._diagnostics.warn("UNUSED_STEP", message, step.span, "it is left out of the job")
+        for table in script.tables:
+            if table.name.text.casefold() not in read:
+                self._diagnostics.warn(
+                    "UNKNOWN_TABLE",
+                    f"no input of this query is named {table.name.text!r}; its CREATE TABLE has no effect",
+                    table.name.span,
+                    did_you_mean(table.name.text, read),
+                )
+        for key, info in (self._environment.known_inputs or {}).items():
+            if key not in read:
+                self._diagnostics.warn(
+                    "UNUSED_INPUT", f"the query does not read the input {info.name!r}", Span()
+                )
+
+
+def _selects(query: tree.Query) -> Iterator[tree.Select]:
+    """The SELECTs of a query in the order of the text."""
+    if isinstance(query, tree.Select):
+        yield query
+    else:
+        for term in query.terms:
+            yield from _selects(term)
+
+
+def _roots(plan: Plan) -> Iterator[Node]:
+    yield from (node for _, node in plan.steps)
+    yield from (output.node for output in plan.outputs)
+
+
+def _leaves(node: Node) -> Iterator[Scan | StepRef]:
+    match node:
+        case Scan() | StepRef():
+            yield node
+        case Filter(child=child) | Project(child=child) | Aggregate(child=child):
+            yield from _leaves(child)
+        case Union(children=children):
+            for child in children:
+                yield from _leaves(child)
+
+
+def _scans(node: Node) -> Iterator[Scan]:
+    return (leaf for leaf in _leaves(node) if isinstance(leaf, Scan))
+
+
+def _step_refs(node: Node) -> Iterator[str]:
+    return (leaf.name for leaf in _leaves(node) if isinstance(leaf, StepRef))

@@ -1,0 +1,355 @@
+"""Function calls: which function is meant, whether it may stand here, and what becomes of it (`asa.md` 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from tideglass.bind.aggregates import bind_aggregate
+from tideglass.bind.amounts import constant, positive_ticks
+from tideglass.bind.catalog import Environment, did_you_mean
+from tideglass.bind.clauses import Clause
+from tideglass.bind.dateparts import bind_date_part
+from tideglass.bind.grouping import Grouping
+from tideglass.bind.scope import Scope
+from tideglass.core.errors import Diagnostics
+from tideglass.core.types import ARRIVAL, PARTITION, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.functions.catalogue import AGGREGATES, SCALARS
+from tideglass.lang import nodes as tree
+from tideglass.plan.nodes import Call, Expr, Literal, Ref
+
+
+class Binder(Protocol):
+    """What binding a call needs from the binder of expressions around it."""
+
+    @property
+    def scope(self) -> Scope: ...
+    @property
+    def environment(self) -> Environment: ...
+    @property
+    def clause(self) -> Clause: ...
+    @property
+    def grouping(self) -> Grouping | None: ...
+    @property
+    def diagnostics(self) -> Diagnostics: ...
+    def value(self, node: tree.Expr) -> Expr: ...
+    def condition(self, node: tree.Expr) -> Expr: ...
+    def inside_aggregate(self) -> Binder: ...
+
+
+#: Functions that are syntax rather than entries of the catalogue: least and most arguments.
+SYNTAX_FUNCTIONS: Mapping[str, tuple[int, int | None]] = {"coalesce": (1, None), "nullif": (2, 2)}
+ANALYTIC = frozenset(
+    ("lag", "last", "isfirst", "anomalydetection_spikeanddip", "anomalydetection_changepoint")
+)
+GEOSPATIAL = frozenset(
+    (
+        "createpoint",
+        "createlinestring",
+        "createpolygon",
+        "st_distance",
+        "st_within",
+        "st_overlaps",
+        "st_intersects",
+    )
+)
+TABLE_FUNCTIONS = frozenset(("getarrayelements", "getrecordproperties"))
+WINDOW_FUNCTIONS = frozenset(
+    f"{kind}{suffix}" for kind in ("tumbling", "hopping", "sliding", "session") for suffix in ("", "window")
+) | frozenset(("windows", "window", "duration", "hop", "offset", "timeout", "maxduration"))
+_NO_SUCH_HERE = "the language has no such function; write a JavaScript UDF"
+_HINTS = {
+    "getdate": "the time of an event is System.Timestamp()",
+    "getutcdate": "the time of an event is System.Timestamp()",
+    "sysdatetime": "the time of an event is System.Timestamp()",
+    "isnull": "use COALESCE(a, b)",
+    "iif": "use CASE WHEN condition THEN a ELSE b END",
+    "convert": "use CAST(e AS type) or TRY_CAST(e AS type)",
+    "try_convert": "use TRY_CAST(e AS type)",
+    "parse": "use CAST(e AS type) or, for JSON text, JSON_PARSE(e)",
+    "length": "use LEN(s)",
+    "timestamp": "write System.Timestamp()",
+    "mod": "use the operator %",
+    "row_number": "use TopOne() or CollectTop(n) OVER (ORDER BY ...)",
+    "lead": "the future is not known yet; swap the roles with LAG",
+    "first": "use TopOne() OVER (ORDER BY ... ASC)",
+    **dict.fromkeys(
+        ("log", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atn2", "pi", "rand"), _NO_SUCH_HERE
+    ),
+    **dict.fromkeys(
+        ("hashbytes", "checksum", "md5", "newid", "format", "string_split", "regexreplace"), _NO_SUCH_HERE
+    ),
+}
+_METADATA_PATHS = {
+    "eventhub.eventenqueuedutctime": ARRIVAL,
+    "eventenqueuedutctime": ARRIVAL,
+    "iothub.enqueuedtime": ARRIVAL,
+    "bloblastmodifiedutctime": ARRIVAL,
+    "eventhub.partitionid": PARTITION,
+    "partitionid": PARTITION,
+}
+_OTHER_METADATA_ROOTS = frozenset(
+    ("eventhub", "iothub", "user", "blobname", "eventid", "eventprocessedutctime")
+)
+
+
+def bind_call(call: tree.Call, binder: Binder) -> Expr:
+    """The expression a call stands for; every rule it breaks is reported."""
+    name = call.name.text.casefold()
+    prefix = ".".join(part.text.casefold() for part in call.prefix)
+    match prefix:
+        case "system":
+            return _system(call, name, binder)
+        case "udf":
+            _plain(call, binder)
+            return Call(
+                f"udf.{call.name.text}", tuple(_event_or_value(arg, binder) for arg in call.args), call.span
+            )
+        case "uda":
+            args = tuple(_event_or_value(arg, binder.inside_aggregate()) for arg in call.args)
+            return _unsupported(call, "user-defined aggregates (uda.*) are", binder, args)
+        case "":
+            return _built_in(call, name, binder)
+        case _:
+            return _prefixed(call, name, binder)
+
+
+def _built_in_names() -> tuple[str, ...]:
+    return (*SCALARS, *SYNTAX_FUNCTIONS, *AGGREGATES, *ANALYTIC)
+
+
+def _prefixed(call: tree.Call, name: str, binder: Binder) -> Expr:
+    prefix = ".".join(part.text for part in call.prefix)
+    known = name in _built_in_names()
+    message = f"the built-in function {call.name.text} takes no prefix {prefix!r}"
+    if known and binder.environment.level != "1.2":
+        binder.diagnostics.warn("PREFIXED_FUNCTION", message, call.span, "level 1.2 rejects this")
+        return _built_in(call, name, binder)
+    if known:
+        binder.diagnostics.error("PREFIXED_FUNCTION", message, call.span, f"write {call.name.text}(...)")
+    else:
+        binder.diagnostics.error(
+            "UNKNOWN_FUNCTION",
+            f"there is no function {prefix}.{call.name.text}",
+            call.span,
+            "prefixes are System, UDF and uda",
+        )
+    _check_arguments(call, binder)
+    return Literal(None, call.span)
+
+
+def _system(call: tree.Call, name: str, binder: Binder) -> Expr:
+    _plain(call, binder)
+    if name not in ("timestamp", "window"):
+        hint = "there are System.Timestamp() and System.Window().Id"
+        binder.diagnostics.error(
+            "UNKNOWN_FUNCTION", f"there is no function System.{call.name.text}", call.span, hint
+        )
+        return Literal(None, call.span)
+    _check_count(call, 0, 0, binder)
+    if name == "timestamp":
+        if not binder.clause.system_timestamp:
+            binder.diagnostics.error(
+                "SYSTEM_TIMESTAMP_HERE",
+                f"System.Timestamp() cannot be used in {binder.clause.name}, which defines it",
+                call.span,
+                "use fields of the event",
+            )
+        return Ref(_time_column(binder), call.span)
+    if not binder.clause.window_id:
+        binder.diagnostics.error(
+            "WINDOW_ID_HERE",
+            f"System.Window() can be used in the SELECT list of a GROUP BY only, not in {binder.clause.name}",
+            call.span,
+        )
+        return Literal(None, call.span)
+    has_ids = binder.grouping is not None and binder.grouping.has_window_ids
+    window_id = Ref(WINDOW_ID, call.span) if has_ids else Literal(None, call.span)
+    return Call("record.of", (Literal("Id", call.span), window_id), call.span)
+
+
+def _time_column(binder: Binder) -> str:
+    relations = binder.scope.relations
+    return SYSTEM_TIMESTAMP if len(relations) != 1 else relations[0].prefix + SYSTEM_TIMESTAMP
+
+
+def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
+    if name in ANALYTIC:
+        return _analytic(call, name, binder)
+    if name in AGGREGATES:
+        if call.over is not None and call.over.limit is not None:
+            if not AGGREGATES[name].over_allowed:
+                message = f"{call.name.text} cannot be used with LIMIT DURATION"
+                binder.diagnostics.error("OVER_HERE", message, call.over.span, "use it in a GROUP BY")
+            return _analytic(call, name, binder)
+        return bind_aggregate(call, AGGREGATES[name], binder)
+    if name == "getmetadatapropertyvalue":
+        return _metadata(call, binder)
+    if name in SYNTAX_FUNCTIONS:
+        _plain(call, binder)
+        _check_count(call, *SYNTAX_FUNCTIONS[name], binder)
+        return Call(name, tuple(binder.value(arg) for arg in call.args), call.span)
+    if name in SCALARS:
+        return _scalar(call, name, binder)
+    if name in GEOSPATIAL:
+        return _unsupported(call, f"the geospatial function {call.name.text} is", binder)
+    if name in TABLE_FUNCTIONS:
+        hint = f"write FROM ... CROSS APPLY {call.name.text}(...) AS alias"
+        message = f"{call.name.text} makes rows and can stand behind APPLY only"
+        binder.diagnostics.error("TABLE_FUNCTION_HERE", message, call.span, hint)
+        return Literal(None, call.span)
+    if name in WINDOW_FUNCTIONS:
+        message = f"{call.name.text} can stand in GROUP BY only"
+        binder.diagnostics.error("WINDOW_OUTSIDE_GROUP_BY", message, call.span)
+        return Literal(None, call.span)
+    hint = _HINTS.get(name) or did_you_mean(call.name.text, _built_in_names())
+    hint = hint or "a JavaScript function is called as UDF.name(...)"
+    binder.diagnostics.error(
+        "UNKNOWN_FUNCTION", f"there is no function {call.name.text}", call.name.span, hint
+    )
+    if name not in _HINTS:  # its arguments may be of another shape, such as CONVERT(type, e)
+        _check_arguments(call, binder)
+    return Literal(None, call.span)
+
+
+def _scalar(call: tree.Call, name: str, binder: Binder) -> Expr:
+    signature = SCALARS[name]
+    _plain(call, binder)
+    _check_count(call, signature.min_args, signature.max_args, binder)
+    args: list[Expr] = []
+    for position, arg in enumerate(call.args):
+        if position == signature.datepart_arg:
+            args.append(bind_date_part(arg, binder.diagnostics))
+        elif binder.clause.source_times and name == "datediff":
+            args.append(_source_time(arg, binder) or binder.value(arg))
+        else:
+            args.append(binder.value(arg))
+    return Call(name, tuple(args), call.span)
+
+
+def _source_time(arg: tree.Expr, binder: Binder) -> Expr | None:
+    match arg:
+        case tree.Column(path=(name,)):
+            relation = binder.scope.source(name)
+            return None if relation is None else relation.time(SYSTEM_TIMESTAMP, arg.span)
+        case _:
+            return None
+
+
+def _event_or_value(arg: tree.Expr, binder: Binder) -> Expr:
+    """An argument of a user's function: the name of a source stands for its whole event."""
+    match arg:
+        case tree.Column(path=(name,)):
+            relation = binder.scope.source(name)
+            return binder.value(arg) if relation is None else relation.event(arg.span)
+        case _:
+            return binder.value(arg)
+
+
+def _metadata(call: tree.Call, binder: Binder) -> Expr:
+    _plain(call, binder)
+    match call.args:
+        case (tree.Column(path=(name,)), tree.Literal(value=str() as path)):
+            relation = binder.scope.source(name)
+        case _:
+            _check_count(call, 2, 2, binder)
+            binder.diagnostics.error(
+                "METADATA_ARGUMENTS",
+                "GetMetadataPropertyValue takes an input of this FROM clause and a path in quotes",
+                call.span,
+                "write GetMetadataPropertyValue(input, '[EventHub].[PartitionId]')",
+            )
+            return Literal(None, call.span)
+    if relation is None or not relation.metadata:
+        known = [other.alias for other in binder.scope.relations if other.metadata]
+        binder.diagnostics.error(
+            "METADATA_ARGUMENTS",
+            f"{name.text!r} is no input of this FROM clause",
+            call.args[0].span,
+            did_you_mean(name.text, known) or "metadata belong to the rows of an input",
+        )
+        return Literal(None, call.span)
+    key = path.replace("[", "").replace("]", "").strip().casefold()
+    if key in _METADATA_PATHS:
+        return relation.time(_METADATA_PATHS[key], call.span)
+    if key.partition(".")[0] in _OTHER_METADATA_ROOTS:
+        return _unsupported(call, f"the metadata property {path!r} is", binder, ())
+    hint = did_you_mean(key, _METADATA_PATHS)
+    binder.diagnostics.error(
+        "UNKNOWN_METADATA", f"there is no metadata property {path!r}", call.args[1].span, hint
+    )
+    return Literal(None, call.span)
+
+
+def _analytic(call: tree.Call, name: str, binder: Binder) -> Expr:
+    """Checks an analytic function as far as its own rules go; running it is for later."""
+    rows = binder.inside_aggregate()
+    for position, arg in enumerate(call.args):
+        if isinstance(arg, tree.Star) or (name == "isfirst" and position == 0):
+            continue
+        rows.value(arg)
+    over = call.over
+    if over is not None:
+        for key in over.partition_by:
+            rows.value(key)
+        for item in over.order_by:
+            rows.value(item.expr)
+        if over.when is not None:
+            rows.condition(over.when)
+        if over.limit is not None:
+            positive_ticks(over.limit, "LIMIT DURATION", binder.diagnostics)
+    if name == "isfirst" and len(call.args) == 2:
+        unit, amount = call.args
+        if isinstance(unit, tree.Column) and len(unit.path) == 1:
+            duration = tree.Duration(unit.path[0], amount, span=amount.span)
+            positive_ticks(duration, "interval of ISFIRST", binder.diagnostics)
+    elif name == "lag" and len(call.args) > 1 and (constant(call.args[1]) or 0) < 1:
+        binder.diagnostics.error(
+            "LAG_OFFSET", "the offset of LAG must be a constant, 1 or more", call.args[1].span
+        )
+    if name != "isfirst" and (over is None or over.limit is None):
+        binder.diagnostics.error(
+            "LIMIT_DURATION_MISSING",
+            f"{call.name.text} needs OVER (... LIMIT DURATION(unit, n))",
+            call.span,
+            "say how far back it may look, such as LIMIT DURATION(minute, 5)",
+        )
+    what = "the analytic function" if name in ANALYTIC else "the analytic form (OVER ... LIMIT DURATION) of"
+    return _unsupported(call, f"{what} {call.name.text} is", binder, ())
+
+
+def _unsupported(
+    call: tree.Call, subject: str, binder: Binder, bound: tuple[Expr, ...] | None = None
+) -> Expr:
+    if bound is None:
+        _check_arguments(call, binder)
+    binder.diagnostics.error("NOT_YET_SUPPORTED", f"{subject} understood, not yet supported", call.span)
+    return Literal(None, call.span)
+
+
+def _check_arguments(call: tree.Call, binder: Binder) -> None:
+    """Binds the arguments of a call that failed, for the errors inside them."""
+    for arg in call.args:
+        if not isinstance(arg, tree.Star):
+            binder.value(arg)
+
+
+def _plain(call: tree.Call, binder: Binder) -> None:
+    if call.over is not None:
+        message = f"{call.name.text} is no aggregate and cannot have OVER"
+        binder.diagnostics.error("OVER_HERE", message, call.over.span)
+    if call.distinct:
+        message = f"{call.name.text} is no aggregate and cannot have DISTINCT"
+        binder.diagnostics.error("DISTINCT_HERE", message, call.span)
+
+
+def _check_count(call: tree.Call, least: int, most: int | None, binder: Binder) -> None:
+    count = len(call.args)
+    if count >= least and (most is None or count <= most):
+        return
+    wanted = f"{least} or more" if most is None else str(least) if least == most else f"{least} to {most}"
+    binder.diagnostics.error(
+        "ARGUMENT_COUNT",
+        f"{call.name.text} takes {wanted} argument{'' if wanted == '1' else 's'}, not {count}",
+        call.span,
+    )

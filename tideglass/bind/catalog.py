@@ -1,0 +1,82 @@
+"""What the binder knows before it reads the query: the inputs of the job and the compatibility level."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from tideglass.core.errors import Diagnostics, Source, Span
+from tideglass.core.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class InputInfo:
+    """An input of the job: `kind` is `stream` or `reference`.
+
+    `columns` None: events may have any fields (the usual case). Otherwise exactly these columns
+    exist, and naming another one is an error.
+    """
+
+    name: str
+    kind: str = "stream"
+    columns: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class Environment:
+    """Everything the parts of the binder share while one script is bound.
+
+    `known_inputs` None: any name that is no step is a stream input. Input names are matched without
+    regard to case; the first spelling met, or the catalogue's, is the one used in the plan.
+    """
+
+    source: Source
+    level: str
+    known_inputs: Mapping[str, InputInfo] | None
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    payload_types: dict[str, tuple[tuple[str, Type], ...]] = field(
+        default_factory=dict[str, tuple[tuple[str, Type], ...]]
+    )
+    _met: dict[str, InputInfo] = field(default_factory=dict[str, InputInfo])
+
+    @classmethod
+    def of(cls, source: Source, inputs: Mapping[str, InputInfo] | None, level: str) -> Environment:
+        if inputs is None:
+            return cls(source, level, None)
+        return cls(source, level, {name.casefold(): info for name, info in inputs.items()})
+
+    @property
+    def lower_cases_fields(self) -> bool:
+        """Level 1.0 lower-cases the field names of events (`asa.md` 2.2)."""
+        return self.level == "1.0"
+
+    def field_key(self, text: str) -> str:
+        """The field of an event that `text` names."""
+        return text.lower() if self.lower_cases_fields else text
+
+    def silent(self) -> Environment:
+        """The same environment for binding something a second time, with its errors already reported."""
+        return replace(self, diagnostics=Diagnostics())
+
+    def words(self, span: Span) -> str:
+        """What the user wrote there."""
+        return self.source.text[span.start : span.end]
+
+    def input(self, name: str) -> InputInfo | None:
+        """The input called `name`, or None when the catalogue has no such input."""
+        key = name.casefold()
+        if self.known_inputs is not None:
+            return self.known_inputs.get(key)
+        return self._met.setdefault(key, InputInfo(name))
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """A hint naming the closest candidate, or '' when none is close.
+
+    >>> did_you_mean("Clikcs", ["Views", "Clicks"])
+    "did you mean 'Clicks'?"
+    """
+    by_key = {candidate.casefold(): candidate for candidate in candidates}
+    close = difflib.get_close_matches(name.casefold(), list(by_key), n=1, cutoff=0.6)
+    return f"did you mean {by_key[close[0]]!r}?" if close else ""

@@ -1,0 +1,32 @@
+"""The clauses of a SELECT, as far as a clause decides what an expression in it may contain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """Where an expression stands, as far as that decides what it may contain.
+
+    `aggregate_error`: code of the error for an aggregate that has no groups to work on here.
+    `source_times`: names of sources stand for their timestamps inside DATEDIFF (ON of a join).
+    """
+
+    name: str
+    aggregate_error: str = "AGGREGATE_NOT_ALLOWED"
+    system_timestamp: bool = True
+    window_id: bool = False
+    source_times: bool = False
+
+
+SELECT = Clause("SELECT", "AGGREGATE_WITHOUT_WINDOW")
+GROUPED_SELECT = Clause("SELECT", "AGGREGATE_WITHOUT_WINDOW", window_id=True)
+HAVING = Clause("HAVING", "AGGREGATE_WITHOUT_WINDOW")
+WHERE = Clause("WHERE", "AGGREGATE_IN_WHERE")
+GROUP_BY = Clause("GROUP BY", "AGGREGATE_IN_GROUP_BY")
+TIMESTAMP_BY = Clause("TIMESTAMP BY", system_timestamp=False)
+PARTITION_BY = Clause("PARTITION BY")
+ON = Clause("ON", source_times=True)
+APPLY = Clause("APPLY")
+AGGREGATE = Clause("an aggregate", "NESTED_AGGREGATE")

@@ -1,0 +1,215 @@
+"""Scopes: which names a SELECT can use, and the expression each one stands for (`asa.md` 2.2, A-09)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tideglass.bind.catalog import Environment, did_you_mean
+from tideglass.core.errors import Span
+from tideglass.core.types import ARRIVAL, PARTITION, PAYLOAD
+from tideglass.lang import nodes as tree
+from tideglass.plan.nodes import Call, Expr, Literal, Node, Path, Ref, payload_field
+
+#: Input metadata that every input row carries as an engine column; a payload field of the same name wins.
+METADATA_COLUMNS = {
+    "partitionid": PARTITION,
+    "eventenqueuedutctime": ARRIVAL,
+    "bloblastmodifiedutctime": ARRIVAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubstreamKey:
+    """A key of TIMESTAMP BY ... OVER followed through the query: `expr` None once no column holds it."""
+
+    text: str
+    expr: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A bound query: its node and what a reader must know about it beyond the node's columns.
+
+    `metadata`: the rows are still events of an input, so PartitionId and the arrival time mean something.
+    """
+
+    node: Node
+    metadata: bool = False
+    substream_keys: tuple[SubstreamKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """One source in FROM as its columns are named.
+
+    `alias` is what qualifies its columns; `own_name` the input or step behind it. `prefix` stands before
+    the listed columns when several relations are joined. In a `raw` relation (TIMESTAMP BY) every
+    column is a field of the event as it arrived.
+    """
+
+    alias: str
+    columns: tuple[str, ...] = ()
+    open: bool = True
+    own_name: str = ""
+    metadata: bool = False
+    substream_keys: tuple[SubstreamKey, ...] = ()
+    prefix: str = ""
+    raw: bool = False
+
+    @classmethod
+    def of(cls, rows: Rows, alias: str, own_name: str = "") -> Relation:
+        return cls(
+            alias, rows.node.columns, rows.node.open, own_name or alias, rows.metadata, rows.substream_keys
+        )
+
+    def listed(self, name: str) -> list[str]:
+        """Listed columns `name` may mean: the exact one, else all that differ by case only."""
+        if name in self.columns:
+            return [name]
+        return [column for column in self.columns if column.casefold() == name.casefold()]
+
+    def read(self, column: str, span: Span) -> Expr:
+        """The value of a listed column."""
+        return payload_field(column, span=span) if self.raw else Ref(self.prefix + column, span)
+
+    def payload(self, span: Span) -> Ref:
+        return Ref(self.prefix + PAYLOAD, span)
+
+    def time(self, column: str, span: Span) -> Ref:
+        """One of the engine's own columns ($ts, $arrival, ...) of this relation."""
+        return Ref(self.prefix + column, span)
+
+    def event(self, span: Span) -> Expr:
+        """The whole row as a record: listed columns first, then what only the payload has."""
+        if not self.columns:
+            return self.payload(span) if self.open else Call("record.of", (), span)
+        parts: list[Expr] = []
+        for column in self.columns:
+            parts += (Literal(column, span), self.read(column, span))
+        record = Call("record.of", tuple(parts), span)
+        return Call("record.merge", (record, self.payload(span)), span) if self.open else record
+
+
+class Scope:
+    """The relations of one FROM clause and the names they give meaning to.
+
+    Every lookup yields an expression; what cannot be resolved is reported and yields NULL, so that
+    binding goes on and finds the next error.
+    """
+
+    def __init__(self, relations: tuple[Relation, ...], environment: Environment) -> None:
+        self.relations = relations
+        self.environment = environment
+        self._diagnostics = environment.diagnostics
+
+    def source(self, name: tree.Name) -> Relation | None:
+        """The relation qualified by `name`: an exact match first, else one that differs by case."""
+        for relation in self.relations:
+            if relation.alias and relation.alias == name.text:
+                return relation
+        for relation in self.relations:
+            if relation.alias and relation.alias.casefold() == name.text.casefold():
+                return relation
+        return None
+
+    def lists(self, name: str) -> bool:
+        """Whether some relation has a listed column of that name."""
+        return any(relation.listed(name) for relation in self.relations)
+
+    def is_string(self, column: tree.Column) -> bool:
+        """Whether a double-quoted word is a string literal (A-08).
+
+        It is an identifier when a listed column has that name, when it contains brackets, or when it
+        is part of a dotted name.
+        """
+        name = column.path[0]
+        if len(column.path) > 1 or name.quote != '"':
+            return False
+        return not (self.lists(name.text) or "[" in name.text or "]" in name.text)
+
+    def column(self, column: tree.Column) -> Expr:
+        """The value a dotted name stands for: `source.column.field...`, or without the source."""
+        path, span = column.path, column.span
+        first, *others = path
+        relation = self.source(first) if others else None
+        if relation is not None:
+            return self._walk(self._column_of(relation, others[0], span), others[1:], span)
+        if others:
+            self._warn_of_hidden_name(first, others[0], span)
+        return self._walk(self._unqualified(first, span), others, span)
+
+    def _warn_of_hidden_name(self, name: tree.Name, field: tree.Name, span: Span) -> None:
+        if self.lists(name.text):
+            return
+        for relation in self.relations:
+            if relation.open and relation.own_name.casefold() == name.text.casefold():
+                self._diagnostics.warn(
+                    "SOURCE_HAS_ALIAS",
+                    f"{name.text!r} is called {relation.alias!r} in this SELECT; "
+                    f"here it is read as a field named {name.text!r}",
+                    span,
+                    f"write {relation.alias}.{field.text}",
+                )
+
+    def _walk(self, base: Expr, names: Sequence[tree.Name], span: Span) -> Expr:
+        keys = tuple(self.environment.field_key(name.text) for name in names)
+        if not keys:
+            return base
+        if isinstance(base, Path):
+            return Path(base.base, base.keys + keys, span)
+        return Path(base, keys, span)
+
+    def _unqualified(self, name: tree.Name, span: Span) -> Expr:
+        exact = [relation for relation in self.relations if name.text in relation.columns]
+        owners = exact or [relation for relation in self.relations if relation.listed(name.text)]
+        if not owners:
+            owners = [relation for relation in self.relations if relation.open]
+        if len(owners) == 1:
+            return self._column_of(owners[0], name, span)
+        if len(owners) > 1:
+            choices = " or ".join(f"{relation.alias}.{name.text}" for relation in owners)
+            self._diagnostics.error(
+                "AMBIGUOUS_COLUMN", f"{name.text!r} may belong to several sources", span, f"write {choices}"
+            )
+            return Literal(None, span)
+        for relation in self.relations:
+            if relation.metadata and name.text.casefold() in METADATA_COLUMNS:
+                return self._column_of(relation, name, span)
+        return self._unknown(name, self.relations, span)
+
+    def _column_of(self, relation: Relation, name: tree.Name, span: Span) -> Expr:
+        found = relation.listed(name.text)
+        if len(found) == 1:
+            return relation.read(found[0], span)
+        if found:
+            self._diagnostics.error(
+                "AMBIGUOUS_COLUMN",
+                f"{name.text!r} may mean " + " or ".join(repr(column) for column in found),
+                span,
+                "spell the column exactly as it was named",
+            )
+            return Literal(None, span)
+        engine_column = METADATA_COLUMNS.get(name.text.casefold()) if relation.metadata else None
+        if not relation.open:
+            if engine_column is not None:
+                return relation.time(engine_column, span)
+            return self._unknown(name, (relation,), span)
+        field = Path(relation.payload(span), (self.environment.field_key(name.text),), span)
+        if engine_column is None:
+            return field
+        return Call("coalesce", (field, relation.time(engine_column, span)), span)
+
+    def _unknown(self, name: tree.Name, relations: tuple[Relation, ...], span: Span) -> Expr:
+        columns = [column for relation in relations for column in relation.columns]
+        where = " or ".join(repr(relation.alias) for relation in relations if relation.alias)
+        hint = did_you_mean(name.text, columns)
+        if not hint and columns:
+            hint = "there are " + ", ".join(repr(column) for column in columns[:8])
+        self._diagnostics.error(
+            "UNKNOWN_COLUMN",
+            f"no column is named {name.text!r}" + (f" in {where}" if where else ""),
+            span,
+            hint,
+        )
+        return Literal(None, span)

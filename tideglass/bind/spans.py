@@ -1,0 +1,73 @@
+"""Time spans: how far back the rows of a step may depend on its input (`asa.md` 7.2, A-22)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tideglass.bind.amounts import LONGEST_TICKS
+from tideglass.plan.nodes import (
+    Aggregate,
+    Filter,
+    Hopping,
+    Node,
+    Plan,
+    Project,
+    Scan,
+    Session,
+    Sliding,
+    Snapshot,
+    StepRef,
+    Union,
+    Window,
+)
+
+
+def window_span_ticks(window: Window) -> int:
+    """How long before the end of a window an event may lie that still decides its result.
+
+    A session can reach almost twice its maximum duration and depends on the one before it; its span is
+    2 x maximum duration + timeout, capped at 7 days + one checking interval (A-22).
+
+    >>> window_span_ticks(Session(timeout_ticks=5, max_duration_ticks=10))
+    25
+    """
+    match window:
+        case Hopping(size_ticks=size_ticks) | Sliding(size_ticks=size_ticks):
+            return size_ticks
+        case Session(timeout_ticks=timeout_ticks, max_duration_ticks=max_duration_ticks):
+            return min(2 * max_duration_ticks + timeout_ticks, LONGEST_TICKS + max_duration_ticks)
+        case Snapshot():
+            return 0
+
+
+def look_back_ticks(node: Node, step_look_back_ticks: Mapping[str, int] | None = None) -> int:
+    """Time span of the rows `node` makes: spans along a chain add up, of branches the longest counts.
+
+    `step_look_back_ticks` holds the span of every step `node` reads; KeyError when one is missing.
+    """
+    match node:
+        case Scan():
+            return 0
+        case StepRef(name=name):
+            return (step_look_back_ticks or {})[name]
+        case Filter(child=child) | Project(child=child):
+            return look_back_ticks(child, step_look_back_ticks)
+        case Aggregate(child=child, windows=windows):
+            own_ticks = max(window_span_ticks(window) for window in windows)
+            return own_ticks + look_back_ticks(child, step_look_back_ticks)
+        case Union(children=children):
+            return max(look_back_ticks(child, step_look_back_ticks) for child in children)
+
+
+def step_spans_ticks(plan: Plan) -> dict[str, int]:
+    """Time span of every step of the plan, by name."""
+    spans_ticks: dict[str, int] = {}
+    for name, node in plan.steps:
+        spans_ticks[name] = look_back_ticks(node, spans_ticks)
+    return spans_ticks
+
+
+def plan_span_ticks(plan: Plan) -> int:
+    """The longest time span of an output: how much earlier than its output a job must read."""
+    spans_ticks = step_spans_ticks(plan)
+    return max(look_back_ticks(output.node, spans_ticks) for output in plan.outputs)
