@@ -185,7 +185,7 @@ class Interpreter:
         """The SELECT list: a name already taken to the left is kept (2.3, A-10)."""
         values: dict[str, Value] = {}
         metadata: dict[str, Value] = {}
-        for item, name in zip(select.items, item_names(select), strict=True):
+        for item, name in zip(select.items, item_names(select, scope.level), strict=True):
             if isinstance(item, n.Item):
                 if name not in values:
                     values[name] = scope.value(item.expr)
@@ -287,29 +287,37 @@ def output_name(query: n.Query) -> str | None:
     return query.into.text if query.into else None
 
 
-def item_names(select: n.Select) -> list[str]:
+def item_names(select: n.Select, level: tuple[int, int]) -> list[str]:
     """Names of the result columns (2.3, A-11); '' for a star."""
+    taken = {item.alias.text for item in select.items if isinstance(item, n.Item) and item.alias}
     names: list[str] = []
     for position, item in enumerate(select.items, 1):
-        name = ""
-        if isinstance(item, n.Item):
-            name = item.alias.text if item.alias else default_name(item.expr, position)
+        if not isinstance(item, n.Item):
+            names.append("")
+        elif item.alias:
+            names.append(item.alias.text)
+        else:
+            plain_name = name = default_name(item.expr, position, level)
             number = 2
-            while item.alias is None and name in names:
-                name = f"{default_name(item.expr, position)}{number}"
+            while name in taken:
+                name = f"{plain_name}{number}"
                 number += 1
-        names.append(name)
+            taken.add(name)
+            names.append(name)
     return names
 
 
-def default_name(expr: n.Expr, position: int) -> str:
+def default_name(expr: n.Expr, position: int, level: tuple[int, int]) -> str:
     match expr:
         case n.Column():
-            return expr.path[-1].text
+            name = expr.path[-1].text
+            return name.lower() if level == (1, 0) else name
         case n.Member():
             return expr.name.text
         case n.Call():
             return expr.name.text.lower()
+        case n.Cast():
+            return "try_cast" if expr.lenient else "cast"
         case _:
             return f"column{position}"
 
