@@ -1,0 +1,50 @@
+"""From the text of a query to what a driver runs: the main path in one screen.
+
+text ──parse──▶ tree ──bind──▶ plan ──place──▶ topology ──run──▶ rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tideglass.bind.binder import bind
+from tideglass.bind.catalog import InputInfo
+from tideglass.core.errors import Diagnostic, Source
+from tideglass.lang.parser import parse
+from tideglass.plan.nodes import Plan
+from tideglass.plan.placement import place
+from tideglass.plan.topology import Topology
+from tideglass.temporal.policies import Policies
+
+#: What a query goes through, in order.
+STAGES = (parse, bind, place)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A query ready to run: its plan, where everything runs, and what the compiler warned of."""
+
+    source: Source
+    plan: Plan
+    topology: Topology
+    warnings: tuple[Diagnostic, ...]
+
+
+def compile_query(
+    source: Source,
+    policies: Policies,
+    *,
+    key_groups: int,
+    level: str = "1.2",
+    inputs: Mapping[str, InputInfo] | None = None,
+    functions: Mapping[str, str] | None = None,
+) -> Compiled:
+    """Compile a query for a number of key groups.
+
+    inputs: what is known of the job's inputs; None lets every name that is no step be one.
+    Raises QueryError with everything that is wrong with the query.
+    """
+    bound = bind(parse(source), source, inputs, level=level)
+    topology = place(bound.plan, policies, key_groups, functions)
+    return Compiled(source, bound.plan, topology, bound.warnings)

@@ -1,0 +1,122 @@
+"""What a running job knows about itself, gathered from the reports of its tasks (`asa.md` 9.1).
+
+Reports carry totals since the run began, so a batch that runs twice counts once and a restart goes
+on from where it was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
+from tideglass.temporal.account import Counters
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """One reader's view of one input partition; times in ticks, BEFORE_ALL_TICKS for none yet."""
+
+    input: str
+    partition: str
+    reader: int
+    counters: Counters
+    rejected: int
+    bytes: int
+    watermark_ticks: int
+    last_arrival_ticks: int
+    final: bool
+
+    @property
+    def delay_ticks(self) -> int | None:
+        """Newest arrival minus watermark: how far results of this partition lag behind its input."""
+        if BEFORE_ALL_TICKS in (self.watermark_ticks, self.last_arrival_ticks):
+            return None
+        return max(0, self.last_arrival_ticks - self.watermark_ticks)
+
+
+@dataclass(frozen=True, slots=True)
+class DataErrors:
+    """Events of one kind the deserializer refused, seen in one batch."""
+
+    input: str
+    partition: str
+    error_type: str
+    count: int
+    message: str
+    examples: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Metrics:
+    """The newest facts of every partition, and what each output has been given."""
+
+    partitions: dict[tuple[str, str, int], PartitionFacts] = field(
+        default_factory=dict[tuple[str, str, int], PartitionFacts]
+    )
+    output_rows: dict[str, int] = field(default_factory=dict[str, int])
+    batches: int = 0
+    started_seconds: float = field(default_factory=time.monotonic)
+    errors: list[DataErrors] = field(default_factory=list[DataErrors])
+
+    def take_report(self, facts: Mapping[str, Any]) -> None:
+        """Take in one report; those of stages carry nothing that is kept here."""
+        if "input" not in facts:
+            return
+        for reader in facts["readers"]:
+            seen = PartitionFacts(
+                facts["input"],
+                facts["partition"],
+                reader["reader"],
+                Counters(**reader["counters"]),
+                facts["rejected"],
+                facts["bytes"],
+                AFTER_ALL_TICKS if reader["final"] else reader["watermark_ticks"],
+                reader["last_arrival_ticks"],
+                reader["final"],
+            )
+            self.partitions[seen.input, seen.partition, seen.reader] = seen
+        for error in facts["errors"]:
+            self.errors.append(
+                DataErrors(
+                    facts["input"],
+                    facts["partition"],
+                    error["error_type"],
+                    error["count"],
+                    error["message"],
+                    tuple(error["examples"]),
+                )
+            )
+
+    def add_rows(self, output: str, rows: int) -> None:
+        self.output_rows[output] = self.output_rows.get(output, 0) + rows
+
+    @property
+    def events(self) -> int:
+        """Events read, rejected ones included; each counted once however many readers share it."""
+        by_partition: dict[tuple[str, str], int] = {}
+        for seen in self.partitions.values():
+            count = seen.counters.input_events + seen.rejected
+            by_partition[seen.input, seen.partition] = max(
+                count, by_partition.get((seen.input, seen.partition), 0)
+            )
+        return sum(by_partition.values())
+
+    @property
+    def watermark_delay_seconds(self) -> float | None:
+        """The largest delay over all partitions; None before any has a watermark."""
+        delays = [d for seen in self.partitions.values() if (d := seen.delay_ticks) is not None]
+        return max(delays) / TICKS_PER_SECOND if delays else None
+
+    def by_api_name(self) -> dict[str, int]:
+        """The service's metrics, by the names its API uses, summed over inputs and partitions."""
+        totals: dict[str, int] = {}
+        for seen in self.partitions.values():
+            for name, value in seen.counters.metrics().items():
+                totals[name] = totals.get(name, 0) + value
+            totals["DeserializationError"] = totals.get("DeserializationError", 0) + seen.rejected
+            totals["InputEventBytes"] = totals.get("InputEventBytes", 0) + seen.bytes
+        totals["OutputEvents"] = sum(self.output_rows.values())
+        return totals

@@ -1,0 +1,126 @@
+"""What a topology will do, in words: steps, stages, what crosses between them, what they keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tideglass.bind.spans import look_back_ticks, step_spans_ticks
+from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND
+from tideglass.plan.nodes import Hopping, Plan, Session, Sliding, Window
+from tideglass.plan.topology import (
+    EmitOp,
+    Grouping,
+    Op,
+    PartialOp,
+    ReceiveOp,
+    RowsOp,
+    ScanOp,
+    SendOp,
+    Topology,
+    WindowOp,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepText:
+    """A step or output: its name, and how far back it looks (what a replay must read again)."""
+
+    name: str
+    look_back: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageText:
+    """One level: what it is keyed by and what its operators do, in the order they run."""
+
+    title: str
+    operators: tuple[str, ...]
+
+
+def explain_steps(plan: Plan) -> tuple[StepText, ...]:
+    """Every step and output with its time span (`asa.md` 7.2)."""
+    spans_ticks = step_spans_ticks(plan)
+    named = [*plan.steps, *((f"INTO {output.name}", output.node) for output in plan.outputs)]
+    return tuple(StepText(name, duration_text(look_back_ticks(node, spans_ticks))) for name, node in named)
+
+
+def explain_stages(topology: Topology) -> tuple[StageText, ...]:
+    """Every level, the scan first."""
+    texts = [StageText("scan: one task per group of input partitions", _operators(topology, 0))]
+    for level in range(1, topology.levels + 1):
+        texts.append(
+            StageText(f"stage {level}: {topology.key_groups} key groups", _operators(topology, level))
+        )
+    return tuple(texts)
+
+
+def _operators(topology: Topology, level: int) -> tuple[str, ...]:
+    return tuple(f"#{op.id} {operator_text(topology, op)}" for op in topology.at(level))
+
+
+def operator_text(topology: Topology, op: Op) -> str:
+    """One operator in one line."""
+    match op:
+        case ScanOp():
+            reader = topology.readers[op.reader]
+            time = "application time" if reader.timestamp is not None else "arrival time"
+            over = f", {len(reader.over)} substream key(s)" if reader.over else ""
+            return f"read {reader.input} ({time}{over})"
+        case RowsOp():
+            what = ", ".join(item.name for item in op.rows.items) or "nothing"
+            return f"rows of #{op.source}: {what}" + (" where a condition holds" if op.rows.condition else "")
+        case PartialOp():
+            return f"pre-aggregate #{op.source} for {grouping_text(op.grouping)}"
+        case SendOp():
+            by = "hash of " + ", ".join(op.keys) if op.keys else "all to one key group"
+            return f"send #{op.source} to stage {op.to_level} by {by}: partial aggregates cross"
+        case ReceiveOp():
+            return f"receive what #{op.send} sends; watermark = least of all senders"
+        case WindowOp():
+            sources = ", ".join(f"#{source}" for source in op.sources)
+            return (
+                f"group {sources} by {grouping_text(op.grouping)}: keeps partial aggregates per window piece"
+            )
+        case EmitOp():
+            return f"rows of #{op.source} into {op.output}"
+
+
+def grouping_text(grouping: Grouping) -> str:
+    windows = ", ".join(window_text(window) for window in grouping.windows)
+    keys = ", ".join(grouping.keys)
+    return windows + (f" and {keys}" if keys else "")
+
+
+def window_text(window: Window) -> str:
+    """A window in words with its lengths."""
+    match window:
+        case Hopping(size_ticks=size, hop_ticks=hop) if size == hop:
+            return f"tumbling {duration_text(size)}"
+        case Hopping(size_ticks=size, hop_ticks=hop):
+            return f"hopping {duration_text(size)} by {duration_text(hop)}"
+        case Sliding(size_ticks=size):
+            return f"sliding {duration_text(size)}"
+        case Session(timeout_ticks=timeout, max_duration_ticks=longest):
+            return f"session timeout {duration_text(timeout)}, at most {duration_text(longest)}"
+        case _:
+            return "snapshot"
+
+
+def duration_text(ticks: int) -> str:
+    """A length of time in its largest fitting units.
+
+    >>> duration_text(900_000_000)
+    '1m30s'
+    """
+    pieces: list[str] = []
+    for unit, unit_ticks in (
+        ("d", TICKS_PER_DAY),
+        ("h", TICKS_PER_HOUR),
+        ("m", TICKS_PER_MINUTE),
+    ):
+        count, ticks = divmod(ticks, unit_ticks)
+        if count:
+            pieces.append(f"{count}{unit}")
+    if ticks or not pieces:
+        pieces.append(f"{ticks / TICKS_PER_SECOND:g}s")
+    return "".join(pieces)

@@ -1,0 +1,162 @@
+"""The topology: a plan placed on levels, ready to run.
+
+Level 0 is the scan of the inputs. Each level above is one stateful stage, split into key groups;
+between two levels rows are exchanged by the hash of their keys. All steps of a job that are equally
+many exchanges away from the inputs share one stage, so a job has as many stages as its longest
+chain of exchanges, not as many as it has steps (each stage costs a fixed time per batch).
+
+Operators are numbered; a higher number never feeds a lower one, so each level runs its operators in
+the order of their numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tideglass.core.types import Type
+from tideglass.plan.nodes import Expr, Named, Window
+from tideglass.temporal.aggregates import AggregateSpec
+from tideglass.temporal.policies import Policies
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A row program: the rows for which `condition` holds, with the columns `items`.
+
+    The order columns, `$substream` and `$window` are kept as they are.
+    """
+
+    items: tuple[Named, ...]
+    condition: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One way to read an input: its timestamp, substreams and all that follows from them."""
+
+    id: int
+    input: str
+    timestamp: Expr | None
+    over: tuple[Expr, ...]
+    policies: Policies
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOp:
+    """Rows of a reader behind its policies (level 0)."""
+
+    id: int
+    reader: int
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOp:
+    """Applies a row program to the rows of another operator of the same level."""
+
+    id: int
+    level: int
+    source: int
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """A GROUP BY with all names resolved to columns.
+
+    keys: group key columns. session_keys: per window, the columns a session window is partitioned by
+    (None for other windows, empty for one session over all rows).
+    """
+
+    windows: tuple[Window, ...]
+    keys: tuple[str, ...]
+    aggregates: tuple[AggregateSpec, ...]
+    session_keys: tuple[tuple[str, ...] | None, ...]
+    substreams: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartialOp:
+    """Pre-aggregates rows where they are; see WindowAggregate.partial."""
+
+    id: int
+    level: int
+    source: int
+    grouping: Grouping
+
+
+@dataclass(frozen=True, slots=True)
+class SendOp:
+    """Sends rows to key groups of a higher level. `keys` empty: all rows to one key group."""
+
+    id: int
+    level: int
+    source: int
+    to_level: int
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveOp:
+    """Rows that the SendOp `send` of a lower level sent to this key group."""
+
+    id: int
+    level: int
+    send: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowOp:
+    """Windows and aggregates over the partials of `sources`; the stateful operator of a stage."""
+
+    id: int
+    level: int
+    sources: tuple[int, ...]
+    grouping: Grouping
+
+
+@dataclass(frozen=True, slots=True)
+class EmitOp:
+    """Hands rows to an output."""
+
+    id: int
+    level: int
+    source: int
+    output: str
+
+
+Op = ScanOp | RowsOp | PartialOp | SendOp | ReceiveOp | WindowOp | EmitOp
+
+
+@dataclass(frozen=True, slots=True)
+class InputFields:
+    """What the decoder of an input has to deliver: single fields, and whether the whole payload."""
+
+    paths: tuple[tuple[str, ...], ...]
+    whole: bool
+    payload_types: tuple[tuple[str, Type], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Everything a driver needs to run a job, as plain data (picklable; the same in every task)."""
+
+    ops: tuple[Op, ...]
+    readers: tuple[Reader, ...]
+    fields: dict[str, InputFields]
+    outputs: tuple[str, ...]
+    key_groups: int
+    level: str = "1.2"
+    functions: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def levels(self) -> int:
+        """How many stateful stages there are."""
+        return max((op.level for op in self.ops), default=0)
+
+    def at(self, level: int) -> tuple[Op, ...]:
+        """The operators of one level in the order they run."""
+        return tuple(op for op in self.ops if op.level == level)
+
+    def op(self, id_: int) -> Op:
+        return self.ops[id_]

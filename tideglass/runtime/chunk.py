@@ -1,0 +1,57 @@
+"""Chunks: Arrow tables as bytes, and how rows find their key group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from tideglass.core import sql
+from tideglass.core.values import canonical_text
+
+
+def to_bytes(table: pa.Table) -> bytes:
+    """The table as one Arrow IPC stream, field metadata (and so every type) included."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()
+
+
+def from_bytes(body: bytes) -> pa.Table:
+    """The table `to_bytes` made `body` of."""
+    with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+        return reader.read_all()
+
+
+def key_groups_of(table: pa.Table, keys: Sequence[str], key_groups: int) -> np.ndarray:
+    """The key group of every row, an int64 below `key_groups`; rows with equal keys share one.
+
+    It is md5 of the key's canonical text, so it depends on the values only: not on the process,
+    the chunk, or the type the rest of the column happens to have.
+    """
+    if not keys or key_groups == 1:
+        return np.zeros(table.num_rows, dtype=np.int64)
+    texts = canonical_text(table, keys).dictionary_encode()
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    groups = sql.query(
+        f"SELECT CAST(md5_number_lower(text) % {key_groups} AS BIGINT) AS key_group FROM texts",
+        texts=pa.table({"text": texts.dictionary}),
+    )["key_group"].to_numpy()
+    return groups[texts.indices.to_numpy()]
+
+
+def split(table: pa.Table, keys: Sequence[str], key_groups: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each key group, in their order."""
+    if table.num_rows == 0:
+        return
+    groups = key_groups_of(table, keys, key_groups)
+    order = np.argsort(groups, kind="stable")
+    bounds = np.searchsorted(groups[order], np.arange(key_groups + 1))
+    ordered = table.take(pa.array(order)) if groups.any() else table
+    for key_group in range(key_groups):
+        first, last = int(bounds[key_group]), int(bounds[key_group + 1])
+        if first < last:
+            yield key_group, ordered.slice(first, last - first)

@@ -1,0 +1,104 @@
+"""What a sender hands on at the end of a batch: chunks by key group, marks to every key group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tideglass.core.values import unify
+from tideglass.plan.topology import EmitOp, SendOp, Topology
+from tideglass.runtime.chunk import split, to_bytes
+from tideglass.runtime.message import Kind, Message, json_body
+from tideglass.temporal.progress import Progress
+
+
+class Sink(Protocol):
+    """Where the rows of an output go from inside a task."""
+
+    def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes]:
+        """Take rows of an output; answers with the message that tells the driver of them."""
+        ...
+
+
+class RowSink:
+    """Passes the rows themselves on to the driver."""
+
+    def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes]:
+        return Kind.ROWS, to_bytes(table)
+
+
+class Exchange:
+    """Collects what one sender (a scan task or a key group of a stage) sends in one batch."""
+
+    def __init__(self, topology: Topology, level: int, sender: str, sink: Sink) -> None:
+        self._topology = topology
+        self._level = level
+        self._sender = sender
+        self._sink = sink
+        self._chunks: dict[int, list[pa.Table]] = {}
+        self._rows: dict[str, list[pa.Table]] = {}
+        self._marks: dict[int, Progress] = {}
+        self._reports: list[Mapping[str, Any]] = []
+        self._forwarded: list[Message] = []
+
+    def send(self, op: SendOp, table: pa.Table) -> None:
+        self._chunks.setdefault(op.id, []).append(table)
+
+    def emit(self, op: EmitOp, table: pa.Table) -> None:
+        self._rows.setdefault(op.output, []).append(table)
+
+    def mark(self, op_id: int, progress: Progress) -> None:
+        """How far this sender has come at an operator; only exits are told to anyone."""
+        if isinstance(self._topology.op(op_id), SendOp):
+            self._marks[op_id] = progress
+
+    def report(self, facts: Mapping[str, Any]) -> None:
+        self._reports.append(facts)
+
+    def forward(self, message: Message) -> None:
+        """Pass on a message that is for a later level or for the driver."""
+        self._forwarded.append(message)
+
+    def messages(self) -> list[Message]:
+        """Everything, as messages."""
+        result = list(self._forwarded)
+        driver = self._topology.levels + 1
+        for op_id, tables in self._chunks.items():
+            op = self._send(op_id)
+            for key_group, part in split(unify(tables), op.keys, self._topology.key_groups):
+                result.append(Message(key_group, op.to_level, Kind.DATA, op_id, self._sender, to_bytes(part)))
+        result += self._mark_messages()
+        for output, tables in self._rows.items():
+            kind, body = self._sink.put(output, unify(tables), self._sender)
+            ordinal = self._topology.outputs.index(output)
+            result.append(Message(0, driver, kind, ordinal, self._sender, body))
+        for facts in self._reports:
+            result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, json_body(facts)))
+        return result
+
+    def _send(self, op_id: int) -> SendOp:
+        op = self._topology.op(op_id)
+        assert isinstance(op, SendOp)
+        return op
+
+    def _mark_messages(self) -> list[Message]:
+        result: list[Message] = []
+        by_level: dict[int, dict[str, int]] = {}
+        for op_id, progress in self._marks.items():
+            op = self._send(op_id)
+            by_level.setdefault(op.to_level, {})[str(op_id)] = progress.watermark_ticks
+            if progress.substreams is not None and progress.substreams.num_rows:
+                body = to_bytes(progress.substreams)
+                result += [
+                    Message(key_group, op.to_level, Kind.AHEAD, op_id, self._sender, body)
+                    for key_group in range(self._topology.key_groups)
+                ]
+        for level, marks in by_level.items():
+            body = json_body(marks)
+            result += [
+                Message(key_group, level, Kind.MARK, 0, self._sender, body)
+                for key_group in range(self._topology.key_groups)
+            ]
+        return result

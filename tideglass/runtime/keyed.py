@@ -1,0 +1,92 @@
+"""One key group of one stateful stage over one batch: messages in, messages out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from tideglass.core.time import BEFORE_ALL_TICKS
+from tideglass.plan.topology import ReceiveOp, Topology
+from tideglass.runtime.chunk import from_bytes
+from tideglass.runtime.exchange import Exchange, Sink
+from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.stage import Stage
+from tideglass.temporal.progress import Progress
+from tideglass.temporal.state import State
+
+
+class KeyGroupTask:
+    """Runs a stage for key groups. Made once per worker; holds no rows between runs."""
+
+    def __init__(self, topology: Topology, level: int, sink: Sink) -> None:
+        self.topology = topology
+        self.level = level
+        self.sink = sink
+        self._stage = Stage(topology, level)
+        self._receives = [op for op in self._stage.ops if isinstance(op, ReceiveOp)]
+
+    def run(
+        self, key_group: int, messages: Iterable[Message], state_of: Callable[[int], State]
+    ) -> list[Message]:
+        """Take a batch's messages, advance every operator, hand on what comes out.
+
+        Chunks are taken in the order of their senders, whatever order they arrive in.
+        """
+        exchange = Exchange(self.topology, self.level, f"stage {self.level} key group {key_group}", self.sink)
+        chunks: dict[int, list[tuple[str, pa.Table]]] = {}
+        marks: dict[int, list[Progress]] = {}
+        ahead: dict[tuple[int, str], pa.Table] = {}
+        here: list[Message] = []
+        for message in messages:
+            if message.level != self.level:
+                exchange.forward(message)
+            else:
+                here.append(message)
+        here.sort(key=lambda m: (m.kind, m.target, m.sender))
+        for message in here:  # AHEAD sorts before DATA before MARK
+            if message.kind is Kind.AHEAD:
+                ahead[message.target, message.sender] = from_bytes(message.body)
+            elif message.kind is Kind.DATA:
+                chunks.setdefault(message.target, []).append((message.sender, from_bytes(message.body)))
+            else:
+                for send, watermark_ticks in message.json().items():
+                    came = Progress(watermark_ticks, ahead.get((int(send), message.sender)))
+                    marks.setdefault(int(send), []).append(came)
+        entries = {op.id: [table for _, table in chunks.get(op.send, ())] for op in self._receives}
+        progress = {op.id: joint(marks.get(op.send, [])) for op in self._receives}
+        result = self._stage.run(entries, progress, state_of)
+        for send, table in result.sends:
+            exchange.send(send, table)
+        for emit, table in result.emits:
+            exchange.emit(emit, table)
+        for op_id, came in result.progress.items():
+            exchange.mark(op_id, came)
+        exchange.report(
+            {
+                "level": self.level,
+                "key_group": key_group,
+                "watermark_ticks": min(
+                    (came.watermark_ticks for came in progress.values()), default=BEFORE_ALL_TICKS
+                ),
+            }
+        )
+        return exchange.messages()
+
+
+def joint(senders: list[Progress]) -> Progress:
+    """How far event time has come where several senders of one exchange meet.
+
+    The watermark is the least of theirs; nobody heard from is no watermark. A substream has one
+    sender only (`asa.md` 1.7: PartitionId is among its keys), so whoever knows of it knows best.
+    """
+    if not senders:
+        return Progress()
+    tables = [came.substreams for came in senders if came.substreams is not None]
+    watermark_ticks = min(came.watermark_ticks for came in senders)
+    if not tables:
+        return Progress(watermark_ticks)
+    table = pa.concat_tables(tables)
+    ahead = table.filter(pa.array(table["watermark_ticks"].to_numpy() > np.int64(watermark_ticks)))
+    return Progress(watermark_ticks, ahead)

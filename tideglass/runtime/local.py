@@ -1,0 +1,105 @@
+"""The in-process driver: the same scans and stages as on Spark, in one process, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from tideglass.plan.topology import Topology
+from tideglass.runtime.chunk import from_bytes
+from tideglass.runtime.exchange import Exchange, RowSink, Sink
+from tideglass.runtime.keyed import KeyGroupTask
+from tideglass.runtime.message import Kind, Message, for_driver
+from tideglass.runtime.scan import Chunk, Scan, ScanState, Silence
+from tideglass.temporal.state import MemoryState
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBatch:
+    """What one input partition gives in a batch."""
+
+    input: str
+    partition: int
+    chunks: Sequence[Chunk] = ()
+    silence: Silence | None = None
+
+
+@dataclass(slots=True)
+class LocalState:
+    """All state of a local run, by owner. Plain values and MemoryStates, so it can be copied."""
+
+    scans: dict[tuple[str, int], bytes] = field(default_factory=dict[tuple[str, int], bytes])
+    stages: dict[tuple[int, int, int], MemoryState] = field(
+        default_factory=dict[tuple[int, int, int], MemoryState]
+    )
+
+
+class LocalDriver:
+    """Runs a topology in this process.
+
+    `restart()` throws away everything a process holds in memory except its state, as a restart from a
+    checkpoint does; it exists so that tests can show it changes nothing.
+    """
+
+    def __init__(self, topology: Topology, sink: Sink | None = None) -> None:
+        self.topology = topology
+        self.sink: Sink = sink or RowSink()
+        self.state = LocalState()
+        self.restart()
+
+    def restart(self) -> None:
+        self._scans: dict[str, Scan] = {}
+        self._tasks = {
+            level: KeyGroupTask(self.topology, level, self.sink)
+            for level in range(1, self.topology.levels + 1)
+        }
+
+    def run(self, batch: Sequence[PartitionBatch], *, final: bool = False) -> list[Message]:
+        """Run one batch, naming every partition of every input; answers with the messages for the driver."""
+        messages: list[Message] = []
+        for share in batch:
+            messages += self._scan(share, final)
+        for level, task in self._tasks.items():
+            received = messages
+            messages = []
+            for key_group in range(self.topology.key_groups):
+                mine = [m for m in received if m.key_group == key_group]
+                messages += task.run(
+                    key_group,
+                    mine,
+                    lambda op, level=level, group=key_group: self.state.stages.setdefault(
+                        (level, group, op), MemoryState()
+                    ),
+                )
+        return for_driver(messages)
+
+    def _scan(self, share: PartitionBatch, final: bool) -> list[Message]:
+        scan = self._scans.setdefault(share.input, Scan(self.topology, share.input))
+        key = (share.input, share.partition)
+        saved = self.state.scans.get(key)
+        sender = f"{share.input}/{share.partition}"
+        messages, after = scan.run(
+            share.partition,
+            str(share.partition),
+            share.chunks,
+            ScanState() if saved is None else ScanState.from_bytes(saved),
+            Exchange(self.topology, 0, sender, self.sink),
+            silence=share.silence,
+            final=final,
+        )
+        self.state.scans[key] = after.to_bytes()
+        return messages
+
+
+def rows_by_output(topology: Topology, messages: Sequence[Message]) -> Mapping[str, list[pa.Table]]:
+    """The result rows among the driver's messages, per output."""
+    result: dict[str, list[pa.Table]] = {name: [] for name in topology.outputs}
+    for message in messages:
+        if message.kind is Kind.ROWS:
+            result[topology.outputs[message.target]].append(from_bytes(message.body))
+    return result
+
+
+__all__ = ["LocalDriver", "LocalState", "PartitionBatch", "rows_by_output"]

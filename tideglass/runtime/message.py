@@ -1,0 +1,55 @@
+"""Messages: what travels from level to level, and at last to the driver.
+
+    kind      target            body
+    DATA      SendOp id         chunk of rows for the receiving key group
+    MARK      -                 JSON {send id: watermark ticks}: how far the sender has come
+    AHEAD     SendOp id         chunk (substream, watermark_ticks): substreams ahead of the sender's mark
+    ROWS      output ordinal    chunk of result rows
+    STAGED    output ordinal    manifest of a file written by the task, to be committed by the driver
+    REPORT    -                 JSON: counters and watermarks for people and metrics
+
+DATA, MARK and AHEAD are for one key group of one level; a level passes on what is for a later one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    DATA = "data"
+    MARK = "mark"
+    AHEAD = "ahead"
+    ROWS = "rows"
+    STAGED = "staged"
+    REPORT = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One row of the exchange. `level` is the level it is for; the driver is one past the last."""
+
+    key_group: int
+    level: int
+    kind: Kind
+    target: int
+    sender: str
+    body: bytes
+
+    def json(self) -> Any:
+        """The body of a MARK or REPORT."""
+        return json.loads(self.body)
+
+
+def json_body(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+
+
+def for_driver(messages: Iterable[Message]) -> list[Message]:
+    """Messages only the driver reads, in a stable order."""
+    kinds = (Kind.ROWS, Kind.STAGED, Kind.REPORT)
+    return sorted((m for m in messages if m.kind in kinds), key=lambda m: (m.kind, m.target, m.sender))

@@ -1,0 +1,336 @@
+"""The scan of one input partition over one batch: decoded chunks in, messages for the stages out.
+
+All readers of the input share the decoded events. For each of them: evaluate TIMESTAMP BY and OVER,
+apply the policies, run the operators of level 0. What must outlive the batch (policies, the reorder
+buffer of plain projections, counters) is a `ScanState`, a value: the caller keeps it under the
+position the batch ends at, so a batch that is run again starts from the same one (`design.md` 4).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideglass.connect.formats.decoded import Fields, Rejected
+from tideglass.core.errors import StateError
+from tideglass.core.time import AFTER_ALL_TICKS
+from tideglass.core.types import (
+    ARRIVAL,
+    INPUT,
+    OFFSET,
+    PARTITION,
+    SUBSTREAM,
+    SYSTEM_TIMESTAMP,
+    Type,
+)
+from tideglass.core.types import field as typed_field
+from tideglass.core.values import canonical_text, unify
+from tideglass.plan.nodes import Cast, Named
+from tideglass.plan.topology import EmitOp, Reader, ScanOp, Topology
+from tideglass.runtime.chunk import from_bytes, to_bytes
+from tideglass.runtime.exchange import Exchange
+from tideglass.runtime.message import Message
+from tideglass.runtime.program import Program
+from tideglass.runtime.stage import Stage
+from tideglass.temporal.policies import idle, place
+from tideglass.temporal.progress import Progress
+from tideglass.temporal.reorder import release
+from tideglass.temporal.state import MemoryState
+from tideglass.temporal.watermark import Ingress
+
+_EVENT_TIME = "$event_time"
+
+#: Rows a scan gathers before it runs the operators of level 0 on them: enough for the
+#: pre-aggregation to find equal keys, few enough to stay small in memory.
+ROWS_PER_RUN = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Decoded events of one input partition, in order.
+
+    table: the columns InputFields asks for, `$arrival` (int64 ticks; NULL stands for the event time,
+    or 1970 where there is none) and `$offset` (int64).
+    """
+
+    table: pa.Table
+    rejected: tuple[Rejected, ...] = ()
+    bytes_read: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScanState:
+    """What one input partition carries from batch to batch.
+
+    ingress: per reader id. held: per EmitOp id, rows ahead of the watermark. `totals` count since the
+    run began: events, rejected, bytes.
+    """
+
+    ingress: Mapping[int, Ingress] = field(default_factory=dict[int, Ingress])
+    held: Mapping[int, pa.Table] = field(default_factory=dict[int, pa.Table])
+    totals: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @classmethod
+    def beside(cls, peers: Sequence[ScanState]) -> ScanState:
+        """The state of a partition that appears while its peers are under way.
+
+        It starts at the least of their watermarks: what they let pass is settled, an older event of
+        the new partition is out of order.
+        """
+        readers = {id_ for peer in peers for id_ in peer.ingress}
+        return cls(
+            {
+                id_: Ingress().raised(min(peer.ingress[id_].watermark_ticks for peer in peers))
+                for id_ in sorted(readers)
+            }
+        )
+
+    def to_bytes(self) -> bytes:
+        parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}
+        parts |= {f"held {id_}": to_bytes(table) for id_, table in self.held.items()}
+        header = json.dumps({"format": 1, "totals": dict(self.totals)}).encode()
+        schema = pa.schema([("name", pa.string()), ("body", pa.binary())], metadata={b"scan": header})
+        table = pa.table({"name": list(parts), "body": list(parts.values())}, schema=schema)
+        return to_bytes(table)
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> ScanState:
+        """The state `to_bytes` wrote. Raises StateError for anything else."""
+        try:
+            table = from_bytes(body)
+            header = json.loads((table.schema.metadata or {})[b"scan"])
+        except (pa.ArrowInvalid, KeyError, ValueError) as error:
+            raise StateError(f"the state of an input partition cannot be read: {error}") from error
+        ingress: dict[int, Ingress] = {}
+        held: dict[int, pa.Table] = {}
+        for name, part in zip(table["name"].to_pylist(), table["body"].to_pylist(), strict=True):
+            kind, id_ = name.split()
+            if kind == "ingress":
+                ingress[int(id_)] = Ingress.from_bytes(part)
+            else:
+                held[int(id_)] = from_bytes(part)
+        return cls(ingress, held, header["totals"])
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How long a partition has been silent at the end of a batch, in ticks; journaled by the caller."""
+
+    elapsed_ticks: int = 0
+    started_ticks: int | None = None
+
+
+class Scan:
+    """Scans partitions of one input. Made once per task."""
+
+    def __init__(self, topology: Topology, input_name: str) -> None:
+        self.topology = topology
+        self.input_name = input_name
+        self.readers = tuple(r for r in topology.readers if r.input == input_name)
+        needed = topology.fields[input_name]
+        self.fields = Fields(needed.paths, needed.whole, needed.payload_types)
+        self._stage = Stage(topology, 0)
+        self._scan_of = {op.reader: op.id for op in topology.at(0) if isinstance(op, ScanOp)}
+        self._times = {
+            r.id: Program(
+                (
+                    *(
+                        [Named(_EVENT_TIME, Cast(r.timestamp, Type.DATETIME, lenient=True))]
+                        if r.timestamp is not None
+                        else []
+                    ),
+                    *(Named(f"$over{n}", expr) for n, expr in enumerate(r.over)),
+                ),
+                level=topology.level,
+            )
+            for r in self.readers
+            if r.timestamp is not None
+        }
+
+    def run(
+        self,
+        partition: int,
+        partition_name: str,
+        chunks: Iterable[Chunk],
+        state: ScanState,
+        exchange: Exchange,
+        *,
+        silence: Silence | None = None,
+        final: bool = False,
+    ) -> tuple[list[Message], ScanState]:
+        """Scan a batch of one partition.
+
+        silence: the partition gave nothing for so long by the end of the batch. final: the input is
+        finished, so its watermark passes everything and all that is held comes out.
+        """
+        ingress = {r.id: state.ingress.get(r.id, Ingress()) for r in self.readers}
+        held = dict(state.held)
+        totals = {"rejected": 0, "bytes": 0, **state.totals}
+        errors: list[dict[str, object]] = []
+        gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
+        count = 0
+        for chunk in chunks:
+            totals["rejected"] += sum(r.count for r in chunk.rejected)
+            totals["bytes"] += chunk.bytes_read
+            errors += [asdict(r) for r in chunk.rejected]
+            for reader in self.readers:
+                rows, ingress[reader.id] = self._place(reader, partition, chunk, ingress[reader.id])
+                gathered[reader.id].append(rows)
+            count += chunk.table.num_rows
+            if count >= ROWS_PER_RUN:
+                self._run(gathered, exchange, held)
+                gathered = {r.id: [] for r in self.readers}
+                count = 0
+        if silence is not None:
+            for reader in self.readers:
+                ingress[reader.id] = idle(
+                    reader.policies, ingress[reader.id], silence.elapsed_ticks, silence.started_ticks
+                )
+        self._run(gathered, exchange, held)
+        progress = {
+            r.id: Progress(AFTER_ALL_TICKS) if final else ingress[r.id].progress for r in self.readers
+        }
+        self._release(held, progress, exchange)
+        for op_id, came in self._stage.run({}, self._entries(progress), _no_state).progress.items():
+            exchange.mark(op_id, came)
+        exchange.report(
+            {
+                "input": self.input_name,
+                "partition": partition_name,
+                "rejected": totals["rejected"],
+                "bytes": totals["bytes"],
+                "errors": errors[:20],
+                "readers": [
+                    {
+                        "reader": r.id,
+                        "counters": asdict(ingress[r.id].counters),
+                        "watermark_ticks": ingress[r.id].watermark_ticks,
+                        "last_arrival_ticks": ingress[r.id].last_arrival_ticks,
+                        "substreams_ahead": len(ingress[r.id].substreams),
+                        "final": final,
+                    }
+                    for r in self.readers
+                ],
+            }
+        )
+        kept = {id_: table for id_, table in held.items() if table.num_rows}
+        return exchange.messages(), ScanState(ingress, kept, totals)
+
+    def _place(
+        self, reader: Reader, partition: int, chunk: Chunk, ingress: Ingress
+    ) -> tuple[pa.Table, Ingress]:
+        """The chunk's events of one reader behind its policies, with their system columns."""
+        table = chunk.table
+        given = table[ARRIVAL]
+        arrival = given.fill_null(0).to_numpy()
+        event_time, valid, substreams, texts = None, None, None, None
+        # What TIMESTAMP BY sees as $partition and $arrival are the event's own.
+        table = with_system_columns(table, arrival, arrival, reader.id, partition)
+        if reader.timestamp is not None:
+            times = self._times[reader.id].run(table)
+            column = times[_EVENT_TIME]
+            if column.type == pa.null():
+                column = pa.chunked_array([pa.nulls(table.num_rows, pa.int64())])
+            valid = np.asarray(column.is_valid())
+            event_time = column.fill_null(0).to_numpy()
+            if given.null_count:
+                arrival = np.where(np.asarray(given.is_valid()), arrival, event_time)
+            if reader.over:
+                texts = substream_texts(times, len(reader.over))
+                substreams = texts.dictionary_encode()
+        placed = place(reader.policies, ingress, arrival, event_time, valid=valid, substreams=substreams)
+        rows = with_system_columns(
+            table, placed.system_timestamp_ticks, placed.arrival_time_ticks, reader.id, partition
+        )
+        if texts is not None:
+            rows = rows.append_column(typed_field(SUBSTREAM, Type.NVARCHAR), texts)
+        if not placed.kept.all():
+            rows = rows.filter(pa.array(placed.kept))
+        return rows, placed.ingress
+
+    def _entries(self, by_reader: Mapping[int, Progress]) -> dict[int, Progress]:
+        return {self._scan_of[id_]: came for id_, came in by_reader.items()}
+
+    def _run(
+        self, gathered: Mapping[int, list[pa.Table]], exchange: Exchange, held: dict[int, pa.Table]
+    ) -> None:
+        """Run the operators of level 0 over the gathered rows; rows for outputs join the held ones."""
+        entries = {self._scan_of[id_]: tables for id_, tables in gathered.items()}
+        result = self._stage.run(entries, {id_: Progress() for id_ in entries}, _no_state)
+        for send, table in result.sends:
+            exchange.send(send, table)
+        for emit, table in result.emits:
+            before = held.get(emit.id)
+            held[emit.id] = table if before is None else unify([before, table])
+
+    def _release(
+        self, held: dict[int, pa.Table], progress: Mapping[int, Progress], exchange: Exchange
+    ) -> None:
+        """Hand over held rows the watermark has reached, in order (`asa.md` 1.4: buffered and sorted)."""
+        reader_of = self._readers_of_emits()
+        for op in self.topology.at(0):
+            if isinstance(op, EmitOp) and op.id in held:
+                out, rest = release(None, held[op.id], progress[reader_of[op.id]])
+                if out.num_rows:
+                    exchange.emit(op, out)
+                if rest is None:
+                    del held[op.id]
+                else:
+                    held[op.id] = rest
+
+    def _readers_of_emits(self) -> dict[int, int]:
+        result: dict[int, int] = {}
+        reader_of: dict[int, int] = {}
+        for op in self.topology.at(0):
+            if isinstance(op, ScanOp):
+                reader_of[op.id] = op.reader
+            elif hasattr(op, "source"):
+                reader_of[op.id] = reader_of[op.source]
+                if isinstance(op, EmitOp):
+                    result[op.id] = reader_of[op.id]
+        return result
+
+
+def with_system_columns(
+    table: pa.Table,
+    system_timestamp_ticks: np.ndarray,
+    arrival_time_ticks: np.ndarray,
+    input_: int,
+    partition: int,
+) -> pa.Table:
+    """The rows with their place in the total order."""
+    rows = table.num_rows
+    offset = table[OFFSET]
+    names = (SYSTEM_TIMESTAMP, ARRIVAL, INPUT, PARTITION, OFFSET)
+    values = (
+        pa.array(system_timestamp_ticks, type=pa.int64()),
+        pa.array(arrival_time_ticks, type=pa.int64()),
+        pa.array(np.full(rows, input_, dtype=np.int64)),
+        pa.array(np.full(rows, partition, dtype=np.int64)),
+        offset,
+    )
+    types = (Type.DATETIME, Type.DATETIME, Type.BIGINT, Type.BIGINT, Type.BIGINT)
+    plain = table.drop_columns([name for name in names if name in table.column_names])
+    for name, value, type_ in zip(names, values, types, strict=True):
+        plain = plain.append_column(typed_field(name, type_), value)
+    return plain
+
+
+def substream_texts(times: pa.Table, keys: int) -> pa.ChunkedArray:
+    """The key tuple of each event as text; NULL where a key is NULL (`asa.md` 1.2)."""
+    names = [f"$over{n}" for n in range(keys)]
+    texts = canonical_text(times, names)
+    missing = None
+    for name in names:
+        is_null = pc.is_null(times[name])
+        missing = is_null if missing is None else pc.or_(missing, is_null)
+    return pc.if_else(missing, pa.scalar(None, pa.string()), texts)
+
+
+def _no_state(_: int) -> MemoryState:
+    raise StateError("an operator of level 0 asked for state")

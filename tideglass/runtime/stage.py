@@ -1,0 +1,135 @@
+"""A stage: the operators of one level, run over one batch for one sender (scan task or key group).
+
+It knows neither driver. Rows come in per entry operator together with how far event time has come
+there; out go rows for other levels, rows for outputs, and how far event time has come at each exit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM
+from tideglass.core.values import unify
+from tideglass.plan.topology import (
+    EmitOp,
+    Grouping,
+    Op,
+    PartialOp,
+    ReceiveOp,
+    RowsOp,
+    ScanOp,
+    SendOp,
+    Topology,
+    WindowOp,
+)
+from tideglass.runtime.program import Program
+from tideglass.temporal.progress import Progress
+from tideglass.temporal.state import State
+from tideglass.temporal.window_aggregate import WindowAggregate
+
+#: Columns every program passes on untouched when its rows have them.
+KEPT_COLUMNS = (*ORDER_COLUMNS, SUBSTREAM)
+
+
+@dataclass(slots=True)
+class StageResult:
+    """What one run of a stage hands on."""
+
+    sends: list[tuple[SendOp, pa.Table]] = field(default_factory=list[tuple[SendOp, pa.Table]])
+    emits: list[tuple[EmitOp, pa.Table]] = field(default_factory=list[tuple[EmitOp, pa.Table]])
+    progress: dict[int, Progress] = field(default_factory=dict[int, Progress])
+
+
+class Stage:
+    """Runs the operators of one level. Made once per task or worker; holds no rows between runs."""
+
+    def __init__(self, topology: Topology, level: int) -> None:
+        self.topology = topology
+        self.ops: tuple[Op, ...] = topology.at(level)
+        self._programs = {
+            op.id: Program(op.rows.items, op.rows.condition, keep=KEPT_COLUMNS, level=topology.level)
+            for op in self.ops
+            if isinstance(op, RowsOp)
+        }
+        self._kernels = {
+            op.id: window_aggregate(op.grouping) for op in self.ops if isinstance(op, PartialOp | WindowOp)
+        }
+
+    def run(
+        self,
+        entries: Mapping[int, Sequence[pa.Table]],
+        progress: Mapping[int, Progress],
+        state_of: Callable[[int], State],
+    ) -> StageResult:
+        """Run every operator whose entry is in `progress`, in order.
+
+        entries: rows per ScanOp or ReceiveOp id. progress: the watermark at each of them; an entry
+        without progress is not run at all (a scan task runs only its own readers).
+        """
+        result = StageResult(progress=dict(progress))
+        rows: dict[int, list[pa.Table]] = {
+            id_: [table for table in entries.get(id_, ()) if table.num_rows] for id_ in progress
+        }
+        for op in self.ops:
+            match op:
+                case ScanOp() | ReceiveOp():
+                    continue
+                case WindowOp(id=id_, sources=sources):
+                    came = least([result.progress[source] for source in sources])
+                    partials = [table for source in sources for table in rows[source]]
+                    closed = self._kernels[id_].advance(partials, came, state_of(id_))
+                    rows[id_] = [closed] if closed.num_rows else []
+                    result.progress[id_] = came
+                case RowsOp() | PartialOp() | SendOp() | EmitOp():
+                    if op.source not in result.progress:
+                        continue
+                    result.progress[op.id] = result.progress[op.source]
+                    rows[op.id] = self._stateless(op, rows[op.source], result)
+        return result
+
+    def _stateless(
+        self, op: RowsOp | PartialOp | SendOp | EmitOp, tables: list[pa.Table], result: StageResult
+    ) -> list[pa.Table]:
+        match op:
+            case RowsOp():
+                made = [self._programs[op.id].run(table) for table in tables]
+                return [table for table in made if table.num_rows]
+            case PartialOp():
+                return [self._kernels[op.id].partial(unify(tables))] if tables else []
+            case SendOp():
+                result.sends += [(op, table) for table in tables]
+            case EmitOp():
+                result.emits += [(op, table) for table in tables]
+        return []
+
+
+def window_aggregate(grouping: Grouping) -> WindowAggregate:
+    """The kernel of a GROUP BY."""
+    return WindowAggregate(
+        grouping.windows,
+        grouping.keys,
+        grouping.aggregates,
+        substreams=grouping.substreams,
+        session_columns=tuple(names or () for names in grouping.session_keys),
+    )
+
+
+def least(all_progress: Sequence[Progress]) -> Progress:
+    """How far event time has come where several streams meet: the least of them (`asa.md` 1.6).
+
+    A substream is as far as the stream in which it is least far.
+    """
+    if len(all_progress) == 1:
+        return all_progress[0]
+    watermark_ticks = min(came.watermark_ticks for came in all_progress)
+    tables = [came.substreams for came in all_progress if came.substreams is not None]
+    if not tables:
+        return Progress(watermark_ticks)
+    keys = pc.unique(pa.concat_tables(tables)["substream"])
+    ticks = np.minimum.reduce([came.of(keys) for came in all_progress])
+    return Progress(watermark_ticks, pa.table({"substream": keys, "watermark_ticks": pa.array(ticks)}))

@@ -1,0 +1,129 @@
+"""The stateful stage on Spark: one `transformWithState` per level, keyed by key group.
+
+A row is a message, so Spark, its state server and Python exchange a handful of rows per batch and
+key group. State is a log of chunks in a MapState; its index is small and lives in a ValueState.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
+
+from tideglass.plan.topology import Topology
+from tideglass.runtime.chunk import from_bytes, to_bytes
+from tideglass.runtime.exchange import Sink
+from tideglass.runtime.keyed import KeyGroupTask
+from tideglass.runtime.message import Kind, Message
+from tideglass.temporal.state import State
+
+MESSAGE_SCHEMA = StructType(
+    [
+        StructField("key_group", IntegerType()),
+        StructField("level", IntegerType()),
+        StructField("kind", StringType()),
+        StructField("target", IntegerType()),
+        StructField("sender", StringType()),
+        StructField("body", BinaryType()),
+    ]
+)
+
+_ROW = Row(*MESSAGE_SCHEMA.names)
+
+
+def message_of(row: Row, key_group: int) -> Message:
+    """A Spark row of MESSAGE_SCHEMA as a message for `key_group`."""
+    return Message(key_group, row[1], Kind(row[2]), row[3], row[4], bytes(row[5]))
+
+
+def row_of(message: Message, key_of: tuple[int, ...]) -> Row:
+    """A message as a Spark row; `key_of` maps a key group to the number Spark hashes."""
+    return _ROW(
+        key_of[message.key_group],
+        message.level,
+        message.kind.value,
+        message.target,
+        message.sender,
+        message.body,
+    )
+
+
+class _OperatorState:
+    """State of one operator in one key group.
+
+    The index (per bucket, its first and next chunk number) is shared by all operators of the stage;
+    the processor reads it before the batch and writes it after, the chunks go to Spark at once.
+    """
+
+    def __init__(self, operator: int, chunks: Any, named: Any, index: dict[str, Any]) -> None:
+        self._operator = operator
+        self._chunks = chunks
+        self._named = named
+        self._bounds: dict[str, list[int]] = index.setdefault(str(operator), {})
+
+    def append(self, bucket: int, chunk: pa.Table) -> None:
+        bounds = self._bounds.setdefault(str(bucket), [0, 0])
+        self._chunks.updateValue((self._operator, bucket, bounds[1]), (to_bytes(chunk),))
+        bounds[1] += 1
+
+    def buckets(self) -> list[int]:
+        return sorted(int(bucket) for bucket in self._bounds)
+
+    def read(self, bucket: int) -> list[pa.Table]:
+        first, after = self._bounds.get(str(bucket), (0, 0))
+        keys = [(self._operator, bucket, number) for number in range(first, after)]
+        return [from_bytes(bytes(self._chunks.getValue(key)[0])) for key in keys]
+
+    def take(self, bucket: int) -> list[pa.Table]:
+        found = self.read(bucket)
+        first, after = self._bounds.pop(str(bucket), (0, 0))
+        for number in range(first, after):
+            self._chunks.removeKey((self._operator, bucket, number))
+        return found
+
+    def get(self, name: str) -> bytes | None:
+        found = self._named.getValue((self._operator, name))
+        return None if found is None else bytes(found[0])
+
+    def put(self, name: str, value: bytes) -> None:
+        self._named.updateValue((self._operator, name), (value,))
+
+
+class StageProcessor(StatefulProcessor):
+    """Hosts a KeyGroupTask in Spark. Pickled to the workers; everything else is made there."""
+
+    def __init__(self, topology: Topology, level: int, sink: Sink, key_of: tuple[int, ...]) -> None:
+        self._topology = topology
+        self._level = level
+        self._sink = sink
+        self._key_of = key_of
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._chunks = handle.getMapState("chunks", "operator INT, bucket BIGINT, number INT", "body BINARY")
+        self._named = handle.getMapState("named", "operator INT, name STRING", "body BINARY")
+        self._index = handle.getValueState("index", "body STRING")
+        self._task = KeyGroupTask(self._topology, self._level, self._sink)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+        key_group = self._key_of.index(key[0])
+        saved = self._index.get()
+        before = "{}" if saved is None else saved[0]
+        index: dict[str, Any] = json.loads(before)
+
+        def state_of(operator: int) -> State:
+            return _OperatorState(operator, self._chunks, self._named, index)
+
+        messages = (message_of(row, key_group) for row in rows)
+        for message in self._task.run(key_group, messages, state_of):
+            yield row_of(message, self._key_of)
+        after = json.dumps(index, separators=(",", ":"))
+        if after != before:
+            self._index.update((after,))
+
+    def close(self) -> None:
+        self._task = None

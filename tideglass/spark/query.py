@@ -1,0 +1,64 @@
+"""A job as one Spark streaming query: source, one stateful stage per level, and the driver's commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from tideglass.plan.topology import Topology
+from tideglass.runtime.exchange import Sink
+from tideglass.runtime.message import Kind, Message, for_driver
+from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
+from tideglass.spark.session import LOCAL_CHECKPOINTS
+from tideglass.spark.source import JobSource, SourceJob
+
+#: What the driver does with the messages of a batch. May run again for the same batch after a crash.
+Commit = Callable[[int, list[Message]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """checkpoint: directory of Spark's checkpoint. interval_seconds: least time between two batches."""
+
+    checkpoint: str
+    interval_seconds: float = 0.0
+
+
+def staged(messages: DataFrame, topology: Topology, sink: Sink, key_numbers: tuple[int, ...]) -> DataFrame:
+    """The messages after every stateful stage of the topology."""
+    for level in range(1, topology.levels + 1):
+        messages = messages.groupBy("key_group").transformWithState(
+            StageProcessor(topology, level, sink, key_numbers), MESSAGE_SCHEMA, "Append", "None"
+        )
+    return messages
+
+
+def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Commit) -> StreamingQuery:
+    """Start the job. `commit` is called once per batch, in order, with what is for the driver."""
+    spark.conf.set("spark.sql.shuffle.partitions", str(job.topology.key_groups))
+    if "://" not in options.checkpoint:
+        spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", LOCAL_CHECKPOINTS)
+    spark.dataSource.register(JobSource)
+    source = spark.readStream.format(JobSource.name()).option("job", job.option()).load()
+
+    def on_batch(batch: DataFrame, batch_id: int) -> None:
+        table = batch.toArrow()
+        messages = [
+            Message(
+                row["key_group"], row["level"], Kind(row["kind"]), row["target"], row["sender"], row["body"]
+            )
+            for row in table.to_pylist()
+        ]
+        commit(batch_id, for_driver(messages))
+
+    writer = (
+        staged(source, job.topology, job.sink, job.key_numbers)
+        .writeStream.foreachBatch(on_batch)
+        .option("checkpointLocation", options.checkpoint)
+    )
+    if job.finished:
+        return writer.trigger(availableNow=True).start()
+    return writer.trigger(processingTime=f"{options.interval_seconds} seconds").start()

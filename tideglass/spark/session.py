@@ -1,0 +1,61 @@
+"""The Spark session a job runs in, and why each setting is what it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from tideglass.spark.java import use_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    # State lives in RocksDB; a batch uploads the changes it made, not the whole of it.
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Messages are few and large; nothing is to be planned anew between batches.
+    "spark.sql.adaptive.enabled": "false",
+    # The offset of an earlier batch may be a silent one; a batch without rows still moves watermarks.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.sql.streaming.metricsEnabled": "false",
+}
+
+#: A query stopped inside foreachBatch needs a deep stack to describe its error.
+DRIVER_JAVA_OPTIONS = "-Xss4m"
+
+#: On a local disk the default manager starts a helper process per file, 30 to 65 ms each; this one
+#: writes a temporary file and renames it, which a local file system does atomically.
+LOCAL_CHECKPOINTS = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+
+def local_session(cores: int | None = None, key_groups: int | None = None) -> SparkSession:
+    """A session in this process, on `cores` cores (all of them when None).
+
+    A session that is already there is used as it is, except for the settings above.
+    """
+    use_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.Builder()
+        .master(f"local[{cores or '*'}]")
+        .appName("tideglass")
+        .config("spark.driver.extraJavaOptions", DRIVER_JAVA_OPTIONS)
+        .config("spark.driver.memory", os.environ.get("TIDEGLASS_DRIVER_MEMORY", "2g"))
+        .config("spark.log.level", "ERROR")
+    )
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    if key_groups:
+        builder = builder.config("spark.sql.shuffle.partitions", str(key_groups))
+    return builder.getOrCreate()

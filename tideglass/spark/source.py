@@ -1,0 +1,283 @@
+"""The streaming source of a job: all its inputs, scanned and brought behind their policies.
+
+An offset is a small JSON value: for every input how far it is read, for every partition how long it
+has been silent, and whether the input is finished. Spark logs it before the batch runs, so a batch
+that runs again reads the same events and sees the same silence (`asa.md` 1.5: idle watermarks must be
+journaled). The policies run inside the scan task; their state is kept beside Spark's checkpoint under
+the number of the batch, so no stateful stage is spent on them.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import pickle
+import time
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from tideglass.connect.inputs.files import FileInput
+from tideglass.core.errors import StateError
+from tideglass.core.time import TICKS_PER_MILLISECOND
+from tideglass.plan.topology import Topology
+from tideglass.runtime.exchange import Exchange, Sink
+from tideglass.runtime.message import Message
+from tideglass.runtime.scan import Scan, ScanState, Silence
+from tideglass.runtime.snapshots import Snapshots
+from tideglass.spark.processor import MESSAGE_SCHEMA
+
+ARROW_SCHEMA = pa.schema(
+    [
+        ("key_group", pa.int32()),
+        ("level", pa.int32()),
+        ("kind", pa.string()),
+        ("target", pa.int32()),
+        ("sender", pa.string()),
+        ("body", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceJob:
+    """Everything the source needs; travels to Spark's processes as one pickled option.
+
+    batch_bytes: how much of the inputs a batch may take. idle_seconds: how often silence is told to
+    the stages when nothing arrives. tasks: scan tasks a batch is split into at most.
+    """
+
+    topology: Topology
+    inputs: tuple[FileInput, ...]
+    snapshots: Snapshots
+    sink: Sink
+    key_numbers: tuple[int, ...]
+    finished: bool
+    batch_bytes: int
+    idle_seconds: float
+    tasks: int
+
+    def option(self) -> str:
+        return base64.b64encode(pickle.dumps(self)).decode()
+
+    @staticmethod
+    def of_option(text: str) -> SourceJob:
+        job = pickle.loads(base64.b64decode(text))
+        assert isinstance(job, SourceJob)
+        return job
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One input partition's share of a batch.
+
+    peers: the partitions of the input that were there before; a new one must not hold back, nor
+    bring rows behind, what they have already let pass.
+    """
+
+    input: str
+    partition: str
+    number: int
+    start: list[Any]
+    end: list[Any]
+    silence: Silence | None
+    size: int
+    is_new: bool
+    peers: tuple[str, ...]
+
+
+class ScanPartition(InputPartition):
+    """The units one task scans, one after the other."""
+
+    def __init__(self, units: tuple[Unit, ...], from_batch: int, to_batch: int, final: bool) -> None:
+        super().__init__(units)
+        self.units = units
+        self.from_batch = from_batch
+        self.to_batch = to_batch
+        self.final = final
+
+
+class JobSource(DataSource):
+    """The data source `tideglass`; its one option `job` is a SourceJob."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.options = options
+
+    @classmethod
+    def name(cls) -> str:
+        return "tideglass"
+
+    def schema(self) -> StructType:
+        return MESSAGE_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return JobReader(SourceJob.of_option(self.options["job"]))
+
+
+class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches in the planner process and scans them in the tasks."""
+
+    def __init__(self, job: SourceJob) -> None:
+        self.job = job
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"batch": 0, "final": False, "inputs": {}}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to record: a finished input is read to the end of what is there."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The next batch: more input if there is any, else word of the silence, else `start` itself."""
+        if start["final"]:
+            return start
+        now_ms = time.time_ns() // 1_000_000
+        share = self.job.batch_bytes // len(self.job.inputs)
+        inputs: dict[str, Any] = {}
+        for source in self.job.inputs:
+            before = start["inputs"].get(source.spec.name, {})
+            at = {name: state["position"] for name, state in before.items()}
+            inputs[source.spec.name] = _states(before, source.latest(at, share), now_ms)
+        moved = any(state["since_ms"] == now_ms for states in inputs.values() for state in states.values())
+        final = self.job.finished and all(
+            source.is_at_end({n: s["position"] for n, s in inputs[source.spec.name].items()})
+            for source in self.job.inputs
+        )
+        if not (moved or final or self._is_due(start, now_ms)):
+            return start
+        return {"batch": start["batch"] + 1, "final": final, "inputs": inputs, "at_ms": now_ms}
+
+    def _is_due(self, start: dict[str, Any], now_ms: int) -> bool:
+        """Whether it is time to tell the stages of silence; never for finished input."""
+        if self.job.finished or not start["inputs"]:
+            return False
+        return now_ms - start["at_ms"] >= self.job.idle_seconds * 1000
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ScanPartition]:
+        """The batch's units, spread over at most `tasks` tasks by size, largest first."""
+        units: list[Unit] = []
+        for source in self.job.inputs:
+            name = source.spec.name
+            before = start["inputs"].get(name, {})
+            units += [
+                _unit(name, partition, before, state, end["at_ms"])
+                for partition, state in end["inputs"][name].items()
+            ]
+        shares: list[list[Unit]] = [[] for _ in range(max(1, min(self.job.tasks, len(units))))]
+        for unit in sorted(units, key=lambda u: -u.size):
+            min(shares, key=lambda share: sum(u.size + 1 for u in share)).append(unit)
+        return [
+            ScanPartition(tuple(share), start["batch"], end["batch"], end["final"])
+            for share in shares
+            if share
+        ]
+
+    def read(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
+        scans: dict[str, Scan] = {}
+        inputs = {source.spec.name: source for source in self.job.inputs}
+        for unit in partition.units:
+            scan = scans.setdefault(unit.input, Scan(self.job.topology, unit.input))
+            yield from self._scan(scan, inputs[unit.input], unit, partition)
+
+    def _scan(
+        self, scan: Scan, source: FileInput, unit: Unit, partition: ScanPartition
+    ) -> Iterator[pa.RecordBatch]:
+        sender = f"{unit.input}/{unit.partition}"
+        state = self._state(unit, partition.from_batch)
+        exchange = Exchange(self.job.topology, 0, sender, self.job.sink)
+        messages, after = scan.run(
+            unit.number,
+            unit.partition,
+            source.read(unit.partition, unit.start, unit.end, scan.fields, self.job.topology.level),
+            state,
+            exchange,
+            silence=unit.silence,
+            final=partition.final,
+        )
+        self.job.snapshots.save(sender, partition.to_batch, after.to_bytes())
+        yield from record_batches(messages, self.job.key_numbers)
+
+    def _state(self, unit: Unit, batch: int) -> ScanState:
+        """The partition's state at the start of the batch.
+
+        Raises StateError when it ought to be there and is not: starting afresh would change results.
+        """
+        if unit.is_new:
+            peers = [self._saved(f"{unit.input}/{peer}", batch) for peer in unit.peers]
+            return ScanState.beside(peers)
+        return self._saved(f"{unit.input}/{unit.partition}", batch)
+
+    def _saved(self, sender: str, batch: int) -> ScanState:
+        saved = self.job.snapshots.load(sender, batch)
+        if saved is None:
+            raise StateError(
+                f"the state of input partition {sender} after batch {batch} is missing from "
+                f"{self.job.snapshots.directory}; the run cannot go on, start a new one"
+            )
+        return ScanState.from_bytes(saved)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self.job.snapshots.forget_before(end["batch"])
+
+
+def _states(before: Mapping[str, Any], position: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+    """Every partition of an input: its number, how far it is read, when it last gave something.
+
+    A partition is numbered by its name when that is a number, else by the order in which partitions
+    were first seen; a number once given stays.
+    """
+    taken = {state["number"] for state in before.values()}
+    result: dict[str, Any] = {}
+    for name in (*before, *(name for name in position if name not in before)):
+        if name in before:
+            number = before[name]["number"]
+            moved = before[name]["position"] != position[name]
+        else:
+            number = int(name) if name.isdigit() and int(name) not in taken else _first_free(taken)
+            taken.add(number)
+            moved = True
+        since_ms = now_ms if moved else before[name]["since_ms"]
+        result[name] = {"number": number, "position": position[name], "since_ms": since_ms}
+    return result
+
+
+def _first_free(taken: set[int]) -> int:
+    return next(number for number in itertools.count() if number not in taken)
+
+
+def _unit(
+    name: str, partition: str, before: Mapping[str, Any], state: Mapping[str, Any], now_ms: int
+) -> Unit:
+    """What a batch has to do for one partition."""
+    start = before[partition]["position"] if partition in before else []
+    silent_ms = now_ms - state["since_ms"]
+    return Unit(
+        input=name,
+        partition=partition,
+        number=state["number"],
+        start=start,
+        end=state["position"],
+        silence=Silence(silent_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
+        if silent_ms
+        else None,
+        size=_size(state["position"]) - _size(start),
+        is_new=partition not in before,
+        peers=tuple(before),
+    )
+
+
+def _size(position: Sequence[Sequence[Any]]) -> int:
+    return sum(int(end) - int(begin) for _, begin, end, _ in position)
+
+
+def record_batches(messages: list[Message], key_numbers: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+    """The messages as Arrow record batches of MESSAGE_SCHEMA, one message each: bodies are large."""
+    for m in messages:
+        yield pa.record_batch(
+            [[key_numbers[m.key_group]], [m.level], [m.kind.value], [m.target], [m.sender], [m.body]],
+            schema=ARROW_SCHEMA,
+        )

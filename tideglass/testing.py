@@ -1,0 +1,166 @@
+"""The test kit: run a query on rows and get rows back, for our tests and for yours.
+
+>>> from tideglass.testing import run
+>>> run("SELECT v + 1 AS w INTO o FROM i", {"i": [{"v": 1}]})
+{'o': [{'w': 2}]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from tideglass.compile import Compiled, compile_query
+from tideglass.connect.formats.decoded import LINE, Fields
+from tideglass.connect.formats.json import decode_json
+from tideglass.core.errors import InputError, Source
+from tideglass.core.time import parse_ticks
+from tideglass.core.types import ARRIVAL, OFFSET, ORDER_COLUMNS, Type
+from tideglass.core.types import field as typed_field
+from tideglass.core.values import rows_of, unify
+from tideglass.job.settings import JobSettings, from_options
+from tideglass.plan.topology import Topology
+from tideglass.runtime.local import LocalDriver, PartitionBatch, rows_by_output
+from tideglass.runtime.scan import Chunk
+
+Row = Mapping[str, Any]
+
+#: Fields of a test row that are not payload.
+ARRIVAL_FIELD = "_arrival"
+PARTITION_FIELD = "_partition"
+
+#: Key groups of a local run: more than one, so that grouping across them is exercised.
+KEY_GROUPS = 3
+
+
+def run(
+    query: str,
+    inputs: Mapping[str, Sequence[Row]],
+    reference: Mapping[str, Sequence[Row]] | None = None,
+    settings: Mapping[str, str] | None = None,
+    functions: Mapping[str, str] | None = None,
+    engine: Literal["local", "spark"] = "local",
+) -> dict[str, list[dict[str, Any]]]:
+    """Run `query` on rows; answers with the rows of every output, in the order of their timestamps.
+
+    inputs: rows per input, in order of arrival. `_arrival` (ISO text) is a row's arrival time, without
+    it the event time; `_partition` (an int, default 0) its input partition. Neither is payload.
+    reference: rows per reference input. settings: late_arrival ("5s" or "none"), out_of_order, policy
+    ("adjust" or "drop"), early_arrival, compatibility_level; without them late is unlimited and
+    out-of-order 0. functions: JavaScript source per name. engine: this process, or a local Spark.
+
+    Inputs end, so everything is flushed. Times come back as ISO text with seven digits and Z.
+    Raises QueryError for a query that cannot run and EvaluationError for a row that fails it.
+    """
+    if reference:
+        raise InputError("reference inputs are understood, not yet supported by this version")
+    job_settings = from_options(settings)
+    compiled = compile_rows(query, inputs, job_settings, functions)
+    if engine == "spark":
+        from tideglass.spark.kit import run_on_spark
+
+        tables = run_on_spark(compiled, inputs, job_settings)
+    else:
+        driver = LocalDriver(compiled.topology)
+        messages = driver.run(partition_batches(compiled.topology, inputs), final=True)
+        tables = rows_by_output(compiled.topology, messages)
+    return {name: rows_in_order(parts) for name, parts in tables.items()}
+
+
+def compile_rows(
+    query: str,
+    inputs: Mapping[str, Sequence[Row]],
+    settings: JobSettings,
+    functions: Mapping[str, str] | None = None,
+    key_groups: int = KEY_GROUPS,
+) -> Compiled:
+    """Compile a query whose inputs are those of a test."""
+    return compile_query(
+        Source(query),
+        settings.policies(),
+        key_groups=key_groups,
+        level=settings.compatibility_level,
+        functions=functions,
+    )
+
+
+def partition_batches(
+    topology: Topology,
+    inputs: Mapping[str, Sequence[Row]],
+    first_offset: int = 0,
+    partitions: int | None = None,
+) -> list[PartitionBatch]:
+    """One batch with the given rows; names every partition of every input the topology reads.
+
+    first_offset: place of the first row, when earlier rows went into an earlier batch.
+    partitions: how many partitions each input has, when the rows do not show all of them.
+    Raises InputError for a row the test kit cannot take.
+    """
+    given = {name.lower(): rows for name, rows in inputs.items()}
+    result: list[PartitionBatch] = []
+    for name in topology.fields:
+        if name.lower() not in given:
+            known = ", ".join(inputs) or "none"
+            raise InputError(
+                f"the query reads the input {name!r}, but no rows are given for it (given: {known})"
+            )
+        numbered = [(first_offset + n, row) for n, row in enumerate(given[name.lower()])]
+        by_partition: dict[int, list[tuple[int, Row]]] = {n: [] for n in range(partitions or 1)}
+        for number, row in numbered:
+            by_partition.setdefault(_partition(name, row), []).append((number, row))
+        for partition, rows in sorted(by_partition.items()):
+            chunk = chunk_of_rows(topology, name, rows)
+            result.append(PartitionBatch(name, partition, [chunk]))
+    return result
+
+
+def chunk_of_rows(topology: Topology, name: str, rows: Sequence[tuple[int, Row]]) -> Chunk:
+    """Numbered rows of one input partition as a decoded chunk, by the same decoder files go through."""
+    needed = topology.fields[name]
+    payloads = [
+        json.dumps({k: v for k, v in row.items() if k not in (ARRIVAL_FIELD, PARTITION_FIELD)})
+        for _, row in rows
+    ]
+    fields = Fields(needed.paths, needed.whole, needed.payload_types)
+    decoded = decode_json(pa.array(payloads, pa.string()), fields, topology.level)
+    places = decoded.table[LINE].to_numpy()
+    arrivals = pa.array([_arrival(name, row) for _, row in rows], pa.int64())
+    offsets = np.array([number for number, _ in rows], dtype=np.int64)
+    table = decoded.table.drop_columns([LINE])
+    table = table.append_column(typed_field(ARRIVAL, Type.DATETIME), arrivals.take(pa.array(places)))
+    table = table.append_column(typed_field(OFFSET, Type.BIGINT), pa.array(offsets[places], pa.int64()))
+    return Chunk(table, decoded.rejected)
+
+
+def rows_in_order(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
+    """All rows, by their place in the total order."""
+    if not tables:
+        return []
+    table = unify(tables)
+    order = [(name, "ascending") for name in ORDER_COLUMNS if name in table.column_names]
+    return rows_of(table.sort_by(order) if order else table)
+
+
+def _partition(name: str, row: Row) -> int:
+    partition = row.get(PARTITION_FIELD, 0)
+    if not isinstance(partition, int) or partition < 0:
+        raise InputError(
+            f"a row of {name!r} has {PARTITION_FIELD} {partition!r}; it must be a whole number from 0"
+        )
+    return partition
+
+
+def _arrival(name: str, row: Row) -> int | None:
+    text = row.get(ARRIVAL_FIELD)
+    if text is None:
+        return None
+    ticks = parse_ticks(text) if isinstance(text, str) else None
+    if ticks is None:
+        raise InputError(
+            f"a row of {name!r} has {ARRIVAL_FIELD} {text!r}; write an ISO time such as 2026-01-01T00:00:05Z"
+        )
+    return ticks
