@@ -1,0 +1,266 @@
+"""Aggregates over the rows of a window: what each asks of the rows, as cells that merge (`asa.md` 4.1).
+
+A cell holds what must be known of a set of rows, such that the cell of two sets together follows from
+their cells, in any order (`grouping`). NULL is ignored by all but COUNT(*); so it is by TopOne, Collect
+and CollectTop. Cells of the same argument are shared: SUM, AVG and COUNT of one column keep one count.
+
+    cell                    holds
+    |n.rows                 number of rows
+    <arg>|n.values          number of values
+    <arg>|whole.sum         exact sum of the bigints
+    <arg>|lane.<s>          exact sum of floats by lane, <arg>|list.x the outliers (`exact`)
+    <arg>|lane.v<s>         the same for all values as floats, list.vx; lane.q<s>, list.qx: of their squares
+    <arg>|list.raw          values whose square does not fit a float twice over
+    <arg>|min.<family>      smallest value of a family (max likewise)
+    <arg>|list.whole        all bigints (list.float: all floats), for percentiles
+    <arg>|set.values        distinct values as canonical text
+    <arg>|list.rows         row order and JSON of each value
+    <name>|top.<n>          the first n by the ORDER BY, ties by row order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideglass.core.sql import query
+from tideglass.core.types import ORDER_COLUMNS, Type, types_of
+from tideglass.core.values import canonical_text
+from tideglass.temporal.arguments import (
+    NUMERIC,
+    ORDERED,
+    SORTABLE,
+    Families,
+    json_sql,
+    refusal,
+    sort_key_sql,
+    split,
+    tagged_sql,
+    text_of,
+)
+from tideglass.temporal.exact import Floats, Magnitudes, lane_sql
+from tideglass.temporal.grouping import quoted
+
+COUNT_OF_ROWS = "|n.rows"
+
+SUMS = ("sum", "avg")
+SPREADS = ("var", "varp", "stdev", "stdevp")
+EXTREMES = ("min", "max")
+PERCENTILES = ("percentile_cont", "percentile_disc")
+TOPS = ("collecttop", "topone")
+FUNCTIONS = ("count", *SUMS, *SPREADS, *EXTREMES, *PERCENTILES, "collect", *TOPS)
+
+#: Beyond these a square, or its rounding error, is no longer a float.
+_SQUARE_LOW, _SQUARE_HIGH = 2.0**-400, 2.0**400
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateSpec:
+    """An aggregate over evaluated columns.
+
+    name: of the result column. arg: column of the argument; None only for COUNT(*).
+    order_by: columns of ORDER BY and whether descending. constant: p of a percentile, n of CollectTop.
+    as_text: MIN and MAX of an explicit cast to nvarchar(max) compare text by code point.
+    """
+
+    name: str
+    function: str
+    arg: str | None = None
+    order_by: tuple[tuple[str, bool], ...] = ()
+    distinct: bool = False
+    constant: int | float | None = None
+    as_text: bool = False
+
+    def __post_init__(self) -> None:
+        if self.function not in FUNCTIONS:
+            raise ValueError(f"{self.function} is no aggregate of the window kernels")
+        if self.arg is None and self.function != "count":
+            raise ValueError(f"{self.function} needs an argument column")
+
+    def cell(self, kind: str) -> str:
+        """Full name of a cell of this aggregate's argument."""
+        return f"{self.arg}|{kind}"
+
+    @property
+    def top_cell(self) -> str:
+        limit = 1 if self.function == "topone" else int(self.constant or 0)
+        return f"{self.name}|top.{limit}"
+
+
+class Cells:
+    """The cells a chunk of rows gives, for all aggregates of a step.
+
+    `rows` is the chunk with columns added that cells read; `sql` maps a cell to its aggregate over it.
+    Raises EvaluationError when a value has a type its function does not know.
+    """
+
+    def __init__(self, rows: pa.Table, specs: Sequence[AggregateSpec], count_rows: bool = False) -> None:
+        self.rows = rows
+        self.sql: dict[str, str] = {}
+        names = {spec.arg for spec in specs if spec.arg} | {c for spec in specs for c, _ in spec.order_by}
+        self._types = types_of(rows.select(sorted(names)))
+        self._families: dict[tuple[str, tuple[Type, ...]], Families] = {}
+        if count_rows:
+            self.sql[COUNT_OF_ROWS] = "count(*)"
+        for spec in specs:
+            self._add(spec)
+
+    def _add(self, spec: AggregateSpec) -> None:
+        if spec.arg is None:
+            self.sql[COUNT_OF_ROWS] = "count(*)"
+            return
+        if self._types[spec.arg] is Type.NULL:
+            return
+        match spec.function:
+            case "count" if spec.distinct:
+                self._distinct(spec)
+            case "count":
+                self._count(spec)
+            case "sum" | "avg":
+                self._count(spec)
+                self._sum(spec)
+            case "var" | "varp" | "stdev" | "stdevp":
+                self._count(spec)
+                self._spread(spec)
+            case "min" | "max":
+                self._extreme(spec)
+            case "percentile_cont" | "percentile_disc":
+                self._values(spec)
+            case "collect":
+                order = self._row_order()
+                value = json_sql(quoted(str(spec.arg)), self._types[spec.arg])
+                struct = f"{{{order}, 'v': {value}}}"
+                self.sql[spec.cell("list.rows")] = f"list({struct}) FILTER ({quoted(spec.arg)} IS NOT NULL)"
+            case _:
+                self._top(spec)
+
+    def _count(self, spec: AggregateSpec) -> None:
+        self.sql[spec.cell("n.values")] = f"count({quoted(str(spec.arg))})"
+
+    def _distinct(self, spec: AggregateSpec) -> None:
+        column, text = str(spec.arg), f"{spec.arg}~"
+        self._append(text, canonical_text(self.rows.select([column]), [column]))
+        self.sql[spec.cell("set.values")] = (
+            f"list(DISTINCT {quoted(text)}) FILTER ({quoted(column)} IS NOT NULL)"
+        )
+
+    def _sum(self, spec: AggregateSpec) -> None:
+        families = self._split(spec, NUMERIC)
+        if families.whole is not None:
+            self.sql[spec.cell("whole.sum")] = f"sum({families.whole})"
+        if families.float is not None:
+            self._lanes(families.float, spec.cell("lane."), spec.cell("list."))
+
+    def _lanes(self, expression: str, lane: str, outliers: str) -> None:
+        if f"{lane}74" in self.sql:
+            return
+        facts = query(f"SELECT {', '.join(Magnitudes.sql(expression))} FROM rows", rows=self.rows)
+        magnitudes = Magnitudes(*(column[0].as_py() for column in facts.columns))
+        for name, sql in lane_sql(expression, magnitudes).items():
+            self.sql[outliers + name if name == "x" else lane + name] = sql
+
+    def _spread(self, spec: AggregateSpec) -> None:
+        if spec.cell("lane.v74") in self.sql:
+            return
+        column = self._split(spec, NUMERIC).doubles
+        if column is None:
+            return
+        held = query(f"SELECT {column} AS x FROM rows", rows=self.rows)["x"].combine_chunks()
+        known = np.asarray(held.is_valid())
+        x: Floats = np.asarray(pc.fill_null(held, 0.0))
+        size = np.abs(x)
+        inside = known & ((x == 0) | ((size >= _SQUARE_LOW) & (size <= _SQUARE_HIGH)))
+        safe = np.where(inside, x, 0.0)
+        # Veltkamp's split and Dekker's product: square + error is the square of x, exactly
+        wide = safe * 134217729.0
+        upper = wide - (wide - safe)
+        lower = safe - upper
+        square = safe * safe
+        error = ((upper * upper - square) + 2.0 * upper * lower) + lower * lower
+        names = {kind: f"{spec.arg}~{kind}" for kind in ("value", "square", "error", "raw")}
+        for kind, values in (("value", safe), ("square", square), ("error", error)):
+            self._append(names[kind], pa.array(values, mask=~inside))
+        outside = known & ~inside
+        self._lanes(quoted(names["value"]), spec.cell("lane.v"), spec.cell("list.v"))
+        self._lanes(quoted(names["square"]), spec.cell("lane.q"), spec.cell("list.q"))
+        self._lanes(quoted(names["error"]), spec.cell("lane.e"), spec.cell("list.e"))
+        if outside.any():
+            self._append(names["raw"], pa.array(x, mask=~outside))
+            raw = quoted(names["raw"])
+            self.sql[spec.cell("list.raw")] = f"list({raw}) FILTER ({raw} IS NOT NULL)"
+
+    def _extreme(self, spec: AggregateSpec) -> None:
+        column, type_ = quoted(str(spec.arg)), self._types[str(spec.arg)]
+        if spec.as_text:
+            self.sql[spec.cell(f"{spec.function}.text")] = f"{spec.function}({text_of(column, type_)})"
+            return
+        families = self._split(spec, ORDERED)
+        for family in ("whole", "float", "datetime", "bit"):
+            expression = getattr(families, family)
+            if expression is not None:
+                self.sql[spec.cell(f"{spec.function}.{family}")] = f"{spec.function}({expression})"
+
+    def _values(self, spec: AggregateSpec) -> None:
+        families = self._split(spec, NUMERIC)
+        for family in ("whole", "float"):
+            expression = getattr(families, family)
+            if expression is not None:
+                self.sql[spec.cell(f"list.{family}")] = (
+                    f"list({expression}) FILTER ({expression} IS NOT NULL)"
+                )
+
+    def _top(self, spec: AggregateSpec) -> None:
+        keys: list[str] = []
+        for place, (name, descending) in enumerate(spec.order_by):
+            struct, refused = sort_key_sql(quoted(name), self._types[name], descending)
+            self._refuse(spec, refused, SORTABLE, "ORDER BY")
+            keys.append(f"'o{place}': {struct}")
+        column, type_ = quoted(str(spec.arg)), self._types[str(spec.arg)]
+        value = tagged_sql(column, type_) if spec.function == "topone" else json_sql(column, type_)
+        struct = f"{{{', '.join([*keys, self._row_order()])}, 'v': {value}}}"
+        limit = spec.top_cell.rpartition(".")[2]
+        self.sql[spec.top_cell] = f"list_sort(list({struct}) FILTER ({column} IS NOT NULL))[1:{limit}]"
+
+    def _row_order(self) -> str:
+        return ", ".join(f"'p{place}': {quoted(name)}" for place, name in enumerate(ORDER_COLUMNS))
+
+    def _split(self, spec: AggregateSpec, allowed: tuple[Type, ...]) -> Families:
+        """The families of the argument; those that need text read are columns of their own."""
+        column = str(spec.arg)
+        if (column, allowed) in self._families:
+            return self._families[column, allowed]
+        families = split(quoted(column), self._types[column], allowed)
+        self._refuse(spec, families.refused, allowed, "1st")
+        if self._types[column] in (Type.VARIANT, Type.NVARCHAR):
+            families = self._materialised(f"{column}~{len(allowed)}", families)
+        self._families[column, allowed] = families
+        return families
+
+    def _materialised(self, prefix: str, families: Families) -> Families:
+        names: dict[str, str | None] = {}
+        for family in ("whole", "float", "datetime", "bit"):
+            expression = getattr(families, family)
+            if expression is not None:
+                held = query(f"SELECT {expression} AS x FROM rows", rows=self.rows)["x"]
+                if held.null_count < len(held):
+                    self._append(f"{prefix}{family}", held)
+                    names[family] = quoted(f"{prefix}{family}")
+        return Families(**names)
+
+    def _refuse(
+        self, spec: AggregateSpec, refused: str | None, allowed: tuple[Type, ...], place: str
+    ) -> None:
+        if refused is None:
+            return
+        found = query(f"SELECT min({refused}) AS x FROM rows", rows=self.rows)["x"][0].as_py()
+        if found is not None:
+            raise refusal(spec.function, found, allowed, place)
+
+    def _append(self, name: str, column: Any) -> None:
+        if name not in self.rows.column_names:
+            self.rows = self.rows.append_column(name, column)
