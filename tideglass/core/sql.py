@@ -43,7 +43,7 @@ def query(sql: str, **tables: pa.Table) -> pa.Table:
     for name, table in tables.items():
         duck.register(name, table)
     try:
-        return duck.execute(sql).to_arrow_table()
+        return duck.sql(sql).to_arrow_table()
     finally:
         for name in tables:
             duck.unregister(name)

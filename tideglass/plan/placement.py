@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tideglass.core.types import PAYLOAD, WINDOW_ID
+from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, WINDOW_ID
 from tideglass.plan.nodes import (
     Aggregate,
     Expr,
@@ -169,7 +169,8 @@ class _Placer:
         return Stream(window, level, listed, None, None, together, grouping.substreams)
 
     def rows(self, stream: Stream, items: tuple[Named, ...]) -> Rows:
-        return Rows(tuple(Named(i.name, self.within(stream, i.expr)) for i in items), stream.condition)
+        named = tuple(Named(item.name, self.within(stream, item.expr)) for item in items)
+        return Rows(named, stream.condition, _kept(stream))
 
     # ------------------------------------------------------------ outputs
 
@@ -178,7 +179,11 @@ class _Placer:
             items = [Named(name, expr) for name, expr in stream.columns.items() if name != WINDOW_ID]
             if stream.payload is not None:
                 items.append(Named(PAYLOAD, stream.payload))
-            rows = self.add(RowsOp(self.next, stream.level, stream.op, Rows(tuple(items), stream.condition)))
+            rows = self.add(
+                RowsOp(
+                    self.next, stream.level, stream.op, Rows(tuple(items), stream.condition, _kept(stream))
+                )
+            )
             self.add(EmitOp(self.next, stream.level, rows, output))
 
 
@@ -226,6 +231,11 @@ def _routing(keys: tuple[str, ...], sessions: tuple[tuple[str, ...] | None, ...]
     if sessions and len(set(sessions)) == 1 and sessions[0] is not None:
         return sessions[0]
     return tuple(key for key in keys if all(names is None or key in names for names in sessions))
+
+
+def _kept(stream: Stream) -> tuple[str, ...]:
+    """Columns that go with a row wherever it goes."""
+    return (*ORDER_COLUMNS, SUBSTREAM) if stream.substreams else ORDER_COLUMNS
 
 
 def _are_together(stream: Stream, program: Rows, routing: tuple[str, ...]) -> bool:
@@ -282,6 +292,7 @@ def _with_field_columns(op: Op, placer: _Placer) -> Op:
         rows=Rows(
             tuple(Named(item.name, fields_to_columns(item.expr)) for item in rows.items),
             None if rows.condition is None else fields_to_columns(rows.condition),
+            rows.keep,
         ),
     )
 

@@ -23,11 +23,12 @@ from tideglass.temporal.policies import Policies
 class Rows:
     """A row program: the rows for which `condition` holds, with the columns `items`.
 
-    The order columns, `$substream` and `$window` are kept as they are.
+    keep: columns of the engine's own that are passed on as they are.
     """
 
     items: tuple[Named, ...]
-    condition: Expr | None = None
+    condition: Expr | None
+    keep: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

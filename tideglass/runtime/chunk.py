@@ -33,7 +33,7 @@ def key_groups_of(table: pa.Table, keys: Sequence[str], key_groups: int) -> np.n
     """
     if not keys or key_groups == 1:
         return np.zeros(table.num_rows, dtype=np.int64)
-    texts = canonical_text(table, keys).dictionary_encode()
+    texts = canonical_text(table.select(keys), keys).dictionary_encode()
     if isinstance(texts, pa.ChunkedArray):
         texts = texts.combine_chunks()
     groups = sql.query(

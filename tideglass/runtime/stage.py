@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM
 from tideglass.core.values import unify
 from tideglass.plan.topology import (
     EmitOp,
@@ -32,9 +31,6 @@ from tideglass.temporal.progress import Progress
 from tideglass.temporal.state import State
 from tideglass.temporal.window_aggregate import WindowAggregate
 
-#: Columns every program passes on untouched when its rows have them.
-KEPT_COLUMNS = (*ORDER_COLUMNS, SUBSTREAM)
-
 
 @dataclass(slots=True)
 class StageResult:
@@ -52,7 +48,7 @@ class Stage:
         self.topology = topology
         self.ops: tuple[Op, ...] = topology.at(level)
         self._programs = {
-            op.id: Program(op.rows.items, op.rows.condition, keep=KEPT_COLUMNS, level=topology.level)
+            op.id: Program(op.rows.items, op.rows.condition, op.rows.keep, level=topology.level)
             for op in self.ops
             if isinstance(op, RowsOp)
         }

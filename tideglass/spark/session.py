@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tideglass.spark.java import use_java
@@ -36,9 +39,10 @@ LOCAL_CHECKPOINTS = (
 )
 
 
-def local_session(cores: int | None = None, key_groups: int | None = None) -> SparkSession:
+def local_session(cores: int | None = None, log: Path | None = None) -> SparkSession:
     """A session in this process, on `cores` cores (all of them when None).
 
+    log: file for what Spark and its workers print; it would otherwise fall between our own lines.
     A session that is already there is used as it is, except for the settings above.
     """
     use_java()
@@ -56,6 +60,25 @@ def local_session(cores: int | None = None, key_groups: int | None = None) -> Sp
     )
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
-    if key_groups:
-        builder = builder.config("spark.sql.shuffle.partitions", str(key_groups))
-    return builder.getOrCreate()
+    if log is None:
+        return builder.getOrCreate()
+    with _printing_to(log):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _printing_to(path: Path) -> Iterator[None]:
+    """While this lasts, processes that are started print to the file; so does this one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    try:
+        with path.open("ab") as file:
+            for number in (1, 2):
+                os.dup2(file.fileno(), number)
+        yield
+    finally:
+        for number, old in zip((1, 2), kept, strict=True):
+            os.dup2(old, number)
+            os.close(old)
