@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tideglass.functions import conversions, dates, mathematics, records, strings
+from tideglass.functions import choices, conversions, dates, mathematics, operators, records, strings
 from tideglass.functions.dates import DATEPARTS
 from tideglass.functions.library import install
 from tideglass.functions.signature import AggregateSignature, ScalarSignature
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["AGGREGATES", "DATEPARTS", "ENGINE", "SCALARS", "AggregateSignature", "ScalarSignature", "prepare"]
 
-_FAMILIES = (dates, mathematics, strings, records)
+_FAMILIES = (dates, mathematics, strings, records, choices)
 
-#: Functions a query may call. CASE, COALESCE, NULLIF and CAST are syntax and not among them.
+#: Functions a query may call. CASE and CAST are syntax and not among them.
 SCALARS: Mapping[str, ScalarSignature] = {s.name: s for family in _FAMILIES for s in family.SCALARS}
 
 #: Functions only the binder writes.
@@ -82,5 +82,12 @@ def prepare(duck: duckdb.DuckDBPyConnection) -> None:
         *strings.PYTHON_FUNCTIONS,
         *PYTHON_FUNCTIONS,
     )
-    macros = (*conversions.MACROS, *dates.MACROS, *mathematics.MACROS, *strings.MACROS, *records.MACROS)
+    macros = (
+        *conversions.MACROS,
+        *dates.MACROS,
+        *mathematics.MACROS,
+        *strings.MACROS,
+        *records.MACROS,
+        *operators.MACROS,
+    )
     install(duck, macros, python_functions)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tideglass.core.rows import variant_json_sql
 from tideglass.core.types import TAG, Type
 from tideglass.functions.signature import Kind, Sql, literal_sql
@@ -168,3 +170,21 @@ def variant_sql(value: Sql) -> str:
             return f"CASE WHEN {value.text} THEN 'b1' WHEN NOT {value.text} THEN 'b0' END"
         case _:
             return f"('{TAG[value.type]}' || CAST({value.text} AS VARCHAR))"
+
+
+def combine(values: Sequence[Sql], *, to_float: bool = False) -> tuple[Type, list[str]]:
+    """One type for values of which each row takes one, and their SQL in it.
+
+    Different types are VARIANT: the type of the row's value must not depend on other rows. `to_float`:
+    the query itself has a float among the results, so bigints become floats (`asa.md` 2.12).
+    """
+    types = {value.type for value in values} - {Type.NULL}
+    if not types:
+        return Type.NULL, ["NULL" for _ in values]
+    if to_float and Type.BIGINT in types and types <= {Type.BIGINT, Type.FLOAT}:
+        values = [convert_sql(value, Type.FLOAT, lenient=False) for value in values]
+        types = {Type.FLOAT}
+    if len(types) > 1:
+        return Type.VARIANT, [variant_sql(value) for value in values]
+    type_ = types.pop()
+    return type_, [f"CAST(NULL AS {HELD[type_]})" if v.type is Type.NULL else v.text for v in values]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -44,5 +45,6 @@ def install(
         )
     for macro in macros:
         duck.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
+    atexit.register(duck.close)  # else Python functions still held at exit are reported as leaks
     _installed.clear()  # a process has one connection
     _installed.add(mark)

@@ -1,0 +1,188 @@
+"""Operators as SQL (`asa.md` 2.2, 2.6): two-valued comparisons, arithmetic that stops at overflow.
+
+Arguments are uniformly typed. What does not fit its operator stops the job with the service's message,
+but only where a row has a value there.
+"""
+
+from __future__ import annotations
+
+from tideglass.core.types import Type
+from tideglass.functions.conversions import convert_sql, implicit, invalid_type, refusal
+from tideglass.functions.mathematics import finite
+from tideglass.functions.signature import NULL_SQL, Kind, Sql, literal_sql
+from tideglass.functions.strings import like_sql
+
+COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
+ARITHMETIC = frozenset("+-*/%")
+BITWISE = frozenset("&|^")
+
+_NUMBERS = frozenset((Type.BIGINT, Type.FLOAT, Type.BIT))
+_EXACT = 9007199254740992  # 2^53: up to here every integer is a double
+_ZERO_DIVIDE = literal_sql("division by zero.")
+
+MACROS = (
+    f"tg_divide(a, b) AS CASE WHEN b = 0 THEN error({_ZERO_DIVIDE}) ELSE a // b END",
+    f"tg_modulo(a, b) AS CASE WHEN b = 0 THEN error({_ZERO_DIVIDE}) ELSE a % b END",
+    f"tg_divide_float(a, b) AS CASE WHEN b = 0 THEN error({_ZERO_DIVIDE}) ELSE tg_finite(a / b) END",
+)
+
+
+def compare(operator: str, left: Sql, right: Sql) -> Sql:
+    """A comparison; false where a side is NULL. Values of types that do not compare are merely not equal.
+
+    Numbers compare exactly, a bit as 0 or 1. A text meets a datetime as ISO text; it never equals a
+    number (A-30) but is ordered against one as a number. Texts are ordered by code point (A-29).
+    """
+    if NULL_SQL.type in (left.type, right.type):
+        return Sql("false", Type.BIT, left.fallible or right.fallible)
+    types = {left.type, right.type}
+    text = f"{left.text} {operator} {right.text}"
+    if types <= _NUMBERS:
+        text = _compare_numbers(operator, left, right)
+    elif types == {Type.DATETIME, Type.NVARCHAR}:
+        left, right = (convert_sql(side, Type.DATETIME, lenient=False) for side in (left, right))
+        return _strict(f"{left.text} {operator} {right.text}", left, right)
+    elif types <= _NUMBERS | {Type.NVARCHAR} and len(types) == 2 and operator not in ("=", "<>"):
+        left, right = (implicit(side, Kind.NUMBER, operator, i) for i, side in enumerate((left, right), 1))
+        return _strict(_compare_numbers(operator, left, right), left, right)
+    elif len(types) == 2 or (types & {Type.RECORD, Type.ARRAY} and operator not in ("=", "<>")):
+        if operator == "=":
+            return Sql("false", Type.BIT, left.fallible or right.fallible)
+        text = f"({left.text}) IS NOT NULL AND ({right.text}) IS NOT NULL"
+        if operator != "<>":
+            message = f"Values of type '{left.type.value}' and '{right.type.value}' have no order."
+            stop = f"error({literal_sql(message)} || left(CAST({left.text} AS VARCHAR), 0))"
+            return Sql(f"(CASE WHEN {text} THEN CAST({stop} AS BOOLEAN) ELSE false END)", Type.BIT, True)
+    return Sql(f"coalesce({text}, false)", Type.BIT, left.fallible or right.fallible)
+
+
+def _strict(text: str, left: Sql, right: Sql) -> Sql:
+    """A comparison one side of which was converted: not attempted where the other side is NULL."""
+    sure = [side.text for side in (left, right) if not side.fallible and side.constant is None]
+    guard = "".join(f"({side}) IS NOT NULL AND " for side in sure)
+    return Sql(f"(CASE WHEN {guard}true THEN coalesce({text}, false) ELSE false END)", Type.BIT, True)
+
+
+def _compare_numbers(operator: str, left: Sql, right: Sql) -> str:
+    left, right = (
+        convert_sql(side, Type.BIGINT, lenient=False)
+        if side.type is Type.BIT and left.type is not right.type
+        else side
+        for side in (left, right)
+    )
+    if left.type is right.type:
+        return f"{left.text} {operator} {right.text}"
+    if left.type is Type.FLOAT:
+        mirrored = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(operator, operator)
+        return _compare_numbers(mirrored, right, left)
+    whole, double = left.text, right.text
+    simple = f"CAST({whole} AS DOUBLE) {operator} {double}"
+    if any(isinstance(side.constant, int | float) and abs(side.constant) < _EXACT for side in (left, right)):
+        return simple
+    return (
+        f"CASE WHEN abs({double}) < {_EXACT}.0 THEN {simple} "
+        f"WHEN {double} >= 9223372036854775808.0 THEN {whole} IS NOT NULL AND 0 {operator} 1 "
+        f"WHEN {double} < -9223372036854775808.0 THEN {whole} IS NOT NULL AND 1 {operator} 0 "
+        f"ELSE {whole} {operator} CAST({double} AS BIGINT) END"
+    )
+
+
+def arithmetic(operator: str, left: Sql, right: Sql) -> Sql:
+    """`+ - * / %`; bigints give a bigint, division truncates, and `+` joins texts (A-19, A-31)."""
+    if NULL_SQL.type in (left.type, right.type):
+        return NULL_SQL
+    if operator == "+" and left.type is right.type is Type.NVARCHAR:
+        return Sql(f"({left.text} || {right.text})", Type.NVARCHAR, left.fallible or right.fallible)
+    before = (left, right)
+    left, right = (implicit(side, Kind.NUMBER, operator, i) for i, side in enumerate(before, 1))
+    if left.type is right.type is Type.BIGINT:
+        result = _whole(operator, left, right)
+    else:
+        left, right = (convert_sql(side, Type.FLOAT, lenient=False) for side in (left, right))
+        result = _double(operator, left, right)
+    return strict(result, (left, right))
+
+
+def _whole(operator: str, left: Sql, right: Sql) -> Sql:
+    if operator not in "/%":
+        return Sql(f"({left.text} {operator} {right.text})", Type.BIGINT, fallible=True)
+    if isinstance(right.constant, int) and right.constant not in (0, -1):
+        sign = "//" if operator == "/" else "%"
+        return Sql(f"({left.text} {sign} {right.text})", Type.BIGINT, left.fallible)
+    name = "tg_divide" if operator == "/" else "tg_modulo"
+    return Sql(f"{name}({left.text}, {right.text})", Type.BIGINT, fallible=True)
+
+
+def _double(operator: str, left: Sql, right: Sql) -> Sql:
+    if operator == "/":
+        return Sql(f"tg_divide_float({left.text}, {right.text})", Type.FLOAT, fallible=True)
+    if operator == "%":
+        return Sql(f"tg_modulo({left.text}, {right.text})", Type.FLOAT, fallible=True)
+    return finite(f"({left.text} {operator} {right.text})")
+
+
+def bitwise(operator: str, left: Sql, right: Sql) -> Sql:
+    """`& | ^` on bits (giving a bit) and bigints (giving a bigint)."""
+    if NULL_SQL.type in (left.type, right.type):
+        return NULL_SQL
+    if left.type is right.type is Type.BIT:
+        text = {
+            "&": f"CAST(CAST({left.text} AS TINYINT) & CAST({right.text} AS TINYINT) AS BOOLEAN)",
+            "|": f"CAST(CAST({left.text} AS TINYINT) | CAST({right.text} AS TINYINT) AS BOOLEAN)",
+            "^": f"({left.text} <> {right.text})",
+        }[operator]
+        return Sql(text, Type.BIT, left.fallible or right.fallible)
+    left, right = (implicit(side, Kind.INTEGER, operator, i) for i, side in enumerate((left, right), 1))
+    text = f"xor({left.text}, {right.text})" if operator == "^" else f"({left.text} {operator} {right.text})"
+    return strict(Sql(text, Type.BIGINT, left.fallible or right.fallible), (left, right))
+
+
+def unary(operator: str, value: Sql) -> Sql:
+    """`neg`, `pos` and `~`."""
+    if value.type is Type.NULL:
+        return NULL_SQL
+    if operator == "~":
+        if value.type is Type.BIT:
+            return Sql(f"(NOT {value.text})", Type.BIT, value.fallible)
+        value = implicit(value, Kind.INTEGER, "~", 1)
+        return Sql(f"(~{value.text})", Type.BIGINT, value.fallible)
+    value = implicit(value, Kind.NUMBER, "-" if operator == "neg" else "+", 1)
+    if operator == "pos":
+        return value
+    return Sql(f"(-({value.text}))", value.type, fallible=value.fallible or value.type is Type.BIGINT)
+
+
+def like(value: Sql, pattern: Sql) -> Sql:
+    """LIKE; false where a side is NULL."""
+    if NULL_SQL.type in (value.type, pattern.type):
+        return Sql("false", Type.BIT)
+    value, pattern = (implicit(side, Kind.TEXT, "like", i) for i, side in enumerate((value, pattern), 1))
+    fallible = value.fallible or pattern.fallible
+    return Sql(f"coalesce({like_sql(value, pattern)}, false)", Type.BIT, fallible)
+
+
+def condition(value: Sql) -> Sql:
+    """The value as something that is true or false: NULL is false."""
+    match value.type:
+        case Type.BIT:
+            return Sql(f"coalesce({value.text}, false)", Type.BIT, value.fallible)
+        case Type.BIGINT:
+            return Sql(f"coalesce({value.text} <> 0, false)", Type.BIT, value.fallible)
+        case Type.NULL:
+            return Sql("false", Type.BIT)
+        case _:
+            message = invalid_type("WHERE", 1, value.type, Kind.ANY).split(" Only")[0] + " It must be a bit."
+            return Sql(f"coalesce({refusal(value, Type.BIT, message).text}, false)", Type.BIT, True)
+
+
+def strict(result: Sql, args: tuple[Sql, ...]) -> Sql:
+    """The result, with arguments that may stop the job not evaluated where another one is NULL.
+
+    A row gives the same whether or not the NULL in it is known before (all of a column may be NULL).
+    """
+    risky = any(arg.fallible for arg in args)
+    sure = [arg.text for arg in args if not arg.fallible and arg.constant is None]
+    if not risky or not sure:
+        return result
+    nulls = " OR ".join(f"({text}) IS NULL" for text in sure)
+    return Sql(f"CASE WHEN {nulls} THEN NULL ELSE {result.text} END", result.type, True, result.raw)
