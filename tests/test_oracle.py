@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 from cases import Case, case_paths, compare, compare_outputs, load
+from hypothesis import given
+from hypothesis import settings as examples
 from oracle import OracleError, run
+from oracle.strategies import Trial, aggregations, events, trials
 
 CASES = [load(path) for path in case_paths()]
 
@@ -49,3 +52,34 @@ def test_a_case_without_a_sentence_is_refused(tmp_path: Path) -> None:
     path.write_text("--- query\nSELECT 1 AS a FROM b\n")
     with pytest.raises(ValueError, match="first line"):
         load(path)
+
+
+@given(trials())
+@examples(max_examples=60, deadline=None)
+def test_partitions_may_be_read_in_any_interleaving(trial: Trial) -> None:
+    regrouped = {
+        name: sorted(rows, key=lambda row: -row["_partition"]) for name, rows in trial.inputs.items()
+    }
+    expected = run(trial.query, trial.inputs, settings=trial.settings)
+    assert compare_outputs(run(trial.query, regrouped, settings=trial.settings), expected) == []
+
+
+@given(aggregations())
+@examples(max_examples=60, deadline=None)
+def test_a_tumbling_window_is_a_hopping_window_with_hop_equal_to_size(trial: Trial) -> None:
+    query = "SELECT COUNT(*) AS n, System.Timestamp() AS at FROM events TIMESTAMP BY t GROUP BY {}"
+    tumbling = run(query.format("TumblingWindow(second, 7)"), trial.inputs, settings=trial.settings)
+    hopping = run(query.format("HoppingWindow(second, 7, 7)"), trial.inputs, settings=trial.settings)
+    assert tumbling == hopping
+
+
+@given(events())
+@examples(max_examples=60, deadline=None)
+def test_every_accepted_row_is_counted_once_by_tumbling_session_and_snapshot(
+    rows: list[dict[str, object]],
+) -> None:
+    inputs = {"events": rows}
+    accepted = len(run("SELECT 1 AS one FROM events TIMESTAMP BY t", inputs)["output"])
+    for window in ("TumblingWindow(second, 3)", "SessionWindow(second, 2, 7)", "System.Timestamp()"):
+        counted = run(f"SELECT COUNT(*) AS n FROM events TIMESTAMP BY t GROUP BY {window}", inputs)["output"]
+        assert sum(row["n"] for row in counted) == accepted

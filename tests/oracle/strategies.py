@@ -1,0 +1,264 @@
+"""Random trials for property tests: a query, its inputs and settings, which engine and oracle must agree on.
+
+Values are chosen so that `asa.md` leaves exactly one answer: no float equals a bigint, rows of joined
+inputs are only aggregated where their order does not matter, and arrival times never go back within
+a partition, as a broker guarantees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+
+Rows = list[dict[str, Any]]
+Strategy = st.SearchStrategy
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+KEYS = ["a", "a", "b", "c", None, "absent"]
+NUMBERS = [0, 1, 2, -3, 0.1, 2.5, -0.25, 1e16 + 2, 9_007_199_254_740_993, None, "absent"]
+MIXED = [1, 7, "1", "x", 2.5, None, "absent", {"a": 1}, {"a": {"b": "y"}}, [1, None, "z"]]
+TEXTS = ["", "alpha", "Beta", "a b ", "żółć", None, "absent"]
+
+CONDITIONS = [
+    "v > 1",
+    "NOT (v > 1)",
+    "v <> 1",
+    "k IS NOT NULL",
+    "k IN ('a', 'b')",
+    "k NOT IN ('a')",
+    "m = 1",
+    "m <> 1",
+    "m >= '1' OR m.a = 1",
+    "s LIKE '%a%'",
+    "s NOT LIKE 'B%' AND v IS NOT NULL",
+    "v BETWEEN 0 AND 3",
+    "System.Timestamp() > '2026-01-01T00:00:04Z'",
+    "PartitionId = 0",
+]
+PROJECTIONS = [
+    "*",
+    "0 AS v, *",
+    "*, 'none' AS s",
+    "k, v, m, s, b",
+    "v * 2 AS a, v + 0.5 AS c, -v AS d",
+    "UPPER(s) AS a, LEN(s) AS c, s + '!' AS d, SUBSTRING(s, 2, 3) AS e",
+    "COALESCE(k, s, 'none') AS a, NULLIF(k, 'a') AS c, GetType(m) AS d",
+    "TRY_CAST(m AS bigint) AS a, TRY_CAST(m AS float) AS c, m.a.b AS d, m.a AS e",
+    "CASE WHEN v > 1 THEN 'big' WHEN NOT (v <= 1) THEN 'none' ELSE 'small' END AS a",
+    "CASE k WHEN 'a' THEN v ELSE m END AS a",
+    "DATEPART(second, System.Timestamp()) AS a, DATEADD(minute, -1, System.Timestamp()) AS c, t",
+    "PartitionId, k, CONCAT(k, '-', s) AS a",
+]
+#: Aggregates whose result does not depend on the order of rows.
+UNORDERED = [
+    "COUNT(*) AS n",
+    "COUNT(v) AS nv",
+    "COUNT(DISTINCT m) AS dm",
+    "COUNT(DISTINCT v) AS dv",
+    "SUM(v) AS sv",
+    "AVG(v) AS av",
+    "MIN(v) AS lv",
+    "MAX(v) AS hv",
+    "MAX(CAST(s AS nvarchar(max))) AS hs",
+    "MAX(System.Timestamp()) AS ht",
+    "STDEV(v) AS dev",
+    "VARP(v) AS varp",
+    "PERCENTILE_CONT(0.3) OVER (ORDER BY v) AS pc",
+    "PERCENTILE_DISC(0.7) OVER (ORDER BY v DESC) AS pd",
+    "SUM(CASE WHEN v > 1 THEN 1 ELSE 0 END) AS big",
+    "MAX(v) - MIN(v) AS spread",
+]
+#: These take rows in (timestamp, arrival, partition, offset) order, which one input fixes.
+ORDERED = [
+    "Collect(m) AS cm",
+    "TopOne(m) OVER (ORDER BY v DESC) AS tm",
+    "CollectTop(2, k) OVER (ORDER BY v) AS ck",
+]
+HAVINGS = ["COUNT(*) > 1", "SUM(v) > 1", "NOT (MIN(v) > 0)", "n >= 2"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What both engines are given; called as `run(trial.query, trial.inputs, settings=trial.settings)`."""
+
+    query: str
+    inputs: dict[str, Rows]
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def iso(seconds: float) -> str:
+    return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@st.composite
+def events(draw: st.DrawFn, most: int = 24, partitions: int = 3) -> Rows:
+    """Events in arrival order: late, early, out of order, equal in time, some without a usable time."""
+    rows: Rows = []
+    arrival = 0.0
+    for _ in range(draw(st.integers(0, most))):
+        arrival += draw(st.sampled_from([0, 0, 0.5, 1, 1, 2, 5, 11]))
+        ahead = draw(st.sampled_from([0, 0, 0, -0.5, -1, -2, -3, -5, -7, -60, 1, 4, 300, 301]))
+        row: dict[str, Any] = {"_arrival": iso(arrival), "_partition": draw(st.integers(0, partitions - 1))}
+        time: Any = iso(arrival + ahead)
+        if draw(st.integers(0, 19)) == 0:
+            time = draw(st.sampled_from([None, "absent", "noon", 5]))
+        drawn = {
+            "t": time,
+            "k": draw(st.sampled_from(KEYS)),
+            "v": draw(st.sampled_from(NUMBERS)),
+            "m": draw(st.sampled_from(MIXED)),
+            "s": draw(st.sampled_from(TEXTS)),
+            "b": draw(st.sampled_from([True, False, None])),
+        }
+        row.update({name: value for name, value in drawn.items() if value != "absent"})
+        rows.append(row)
+    return rows
+
+
+def settings() -> Strategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "late_arrival": st.sampled_from(["none", "0s", "2s", "5s", "60s"]),
+            "out_of_order": st.sampled_from(["0s", "1s", "3s", "30s"]),
+            "policy": st.sampled_from(["adjust", "drop"]),
+            "early_arrival": st.sampled_from(["300s", "none"]),
+            "compatibility_level": st.sampled_from(["1.1", "1.2"]),
+        },
+    )
+
+
+@st.composite
+def grid_windows(draw: st.DrawFn) -> str:
+    """A tumbling or hopping window, sizes and hops in any relation, with or without an offset."""
+    size, hop = draw(st.integers(1, 12)), draw(st.integers(1, 12))
+    offset = draw(st.sampled_from(["", ", 1", ", -2"]))
+    if draw(st.booleans()):
+        return f"TumblingWindow(second, {size}{offset})"
+    return f"HoppingWindow(second, {size}, {hop}{offset})"
+
+
+@st.composite
+def session_windows(draw: st.DrawFn, over: str | None) -> str:
+    """A session; `over` names the key it may (or, for substreams, must) be partitioned by."""
+    window = f"SessionWindow(second, {draw(st.integers(1, 6))}, {draw(st.sampled_from([3, 10, 60]))})"
+    return f"{window} OVER (PARTITION BY {over})" if over else window
+
+
+@st.composite
+def windows(draw: st.DrawFn, session_over: str | None = None, sessions: bool = True) -> str:
+    """Any window that may stand in GROUP BY."""
+    simple = [
+        grid_windows(),
+        st.integers(1, 8).map(lambda size: f"SlidingWindow(second, {size})"),
+        st.just("System.Timestamp()"),
+    ]
+    if sessions:
+        simple.append(session_windows(session_over))
+    one = st.one_of(simple)
+    if draw(st.integers(0, 5)):
+        return draw(one)
+    members = draw(st.lists(one, min_size=2, max_size=3))
+    wrapped = [f"Window('w{i}', {member})" for i, member in enumerate(members)]
+    return f"Windows({', '.join(wrapped)})"
+
+
+@st.composite
+def selections(draw: st.DrawFn, ordered: bool) -> str:
+    """COUNT(*) AS n and up to four more aggregates."""
+    more = draw(
+        st.lists(st.sampled_from(UNORDERED[1:] + (ORDERED if ordered else [])), max_size=4, unique=True)
+    )
+    return ", ".join([UNORDERED[0], *more])
+
+
+def filters() -> Strategy[str]:
+    return st.one_of(st.just(""), st.sampled_from(CONDITIONS).map(" WHERE {}".format))
+
+
+def havings() -> Strategy[str]:
+    return st.one_of(st.just(""), st.just(""), st.sampled_from(HAVINGS).map(" HAVING {}".format))
+
+
+def clocks() -> Strategy[str]:
+    """The input behind its time policies, or by arrival time."""
+    return st.sampled_from(["events TIMESTAMP BY t", "events TIMESTAMP BY t", "events"])
+
+
+@st.composite
+def projections(draw: st.DrawFn) -> Trial:
+    """A plain SELECT, maybe over a step that selected before."""
+    chosen = draw(st.sampled_from(PROJECTIONS))
+    where = draw(filters())
+    query = f"SELECT {chosen}, System.Timestamp() AS at FROM {draw(clocks())}{where}"
+    if draw(st.booleans()):
+        query = f"WITH step AS ({query}) SELECT * FROM step WHERE at <> '2026-01-01T00:00:05Z'"
+    return Trial(query, {"events": draw(events())}, draw(settings()))
+
+
+@st.composite
+def aggregations(draw: st.DrawFn) -> Trial:
+    """One window over one input."""
+    keys = draw(st.sampled_from(["", "k, ", "k, LEN(s), ", "PartitionId, "]))
+    shown = {"": "", "k, ": "k, ", "k, LEN(s), ": "k, LEN(s) AS width, ", "PartitionId, ": "PartitionId, "}[
+        keys
+    ]
+    window = draw(st.one_of(windows(), windows(session_over="k") if "k" in keys else windows()))
+    query = (
+        f"SELECT {shown}{draw(selections(ordered=True))}, System.Window().Id AS w, System.Timestamp() AS at "
+        f"FROM {draw(clocks())}{draw(filters())} GROUP BY {keys}{window}{draw(havings())}"
+    )
+    return Trial(query, {"events": draw(events())}, draw(settings()))
+
+
+@st.composite
+def substreams(draw: st.DrawFn) -> Trial:
+    """A watermark per key: of one partition, or of several with PartitionId among the keys."""
+    if draw(st.booleans()):
+        source, keys, rows = "events TIMESTAMP BY t OVER k", "k", events(partitions=1)
+        window = windows(session_over="k")
+    else:
+        source = "events TIMESTAMP BY t OVER k, PartitionId PARTITION BY PartitionId"
+        keys, rows, window = "k, PartitionId", events(), windows(sessions=False)
+    query = (
+        f"SELECT {keys}, {draw(selections(ordered=True))}, System.Window().Id AS w, System.Timestamp() AS at "
+        f"FROM {source}{draw(filters())} GROUP BY {keys}, {draw(window)}{draw(havings())}"
+    )
+    return Trial(query, {"events": draw(rows)}, draw(settings()))
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> Trial:
+    """Windows over windows, the inner step shared by two outputs."""
+    inner = (
+        f"SELECT k, COUNT(*) AS n, SUM(v) AS v, MIN(v) AS l FROM {draw(clocks())}{draw(filters())} "
+        f"GROUP BY k, {draw(windows(session_over='k'))}{draw(havings())}"
+    )
+    key = draw(st.sampled_from(["", "k, "]))
+    outer = (
+        f"SELECT {key}COUNT(*) AS parts, SUM(n) AS n, AVG(v) AS v, MIN(l) AS l, System.Timestamp() AS at "
+        f"INTO coarse FROM step GROUP BY {key}{draw(windows())}"
+    )
+    query = f"WITH step AS ({inner}) {outer} SELECT *, System.Timestamp() AS at INTO fine FROM step"
+    return Trial(query, {"events": draw(events())}, draw(settings()))
+
+
+@st.composite
+def unions(draw: st.DrawFn) -> Trial:
+    """Two inputs, each with its own clock and filter, united and then windowed."""
+    clock = draw(st.sampled_from([" TIMESTAMP BY t", ""]))
+    terms = f"SELECT k, v, m, s FROM x{clock}{draw(filters())} UNION SELECT k, v, m, s FROM y{clock}"
+    query = (
+        f"WITH both AS ({terms}) SELECT k, {draw(selections(ordered=False))}, System.Timestamp() AS at "
+        f"FROM both GROUP BY k, {draw(windows(session_over='k'))}"
+    )
+    return Trial(query, {"x": draw(events(most=14)), "y": draw(events(most=14))}, draw(settings()))
+
+
+def trials() -> Strategy[Trial]:
+    """Any trial that can be made of what issue 2 executes."""
+    return st.one_of(projections(), aggregations(), substreams(), chains(), unions())
