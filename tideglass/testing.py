@@ -56,10 +56,10 @@ def run(
     Inputs end, so everything is flushed. Times come back as ISO text with seven digits and Z.
     Raises QueryError for a query that cannot run and EvaluationError for a row that fails it.
     """
-    if reference:
-        raise InputError("reference inputs are understood, not yet supported by this version")
     job_settings = from_options(settings)
     compiled = compile_rows(query, inputs, job_settings, functions)
+    if reference:
+        raise InputError("reference inputs are understood, not yet supported by this version")
     if engine == "spark":
         from tideglass.spark.kit import run_on_spark
 

@@ -29,7 +29,7 @@ from tideglass.core.types import (
     Type,
 )
 from tideglass.core.types import field as typed_field
-from tideglass.core.values import canonical_text, unify
+from tideglass.core.values import canonical_text, flat, unify
 from tideglass.plan.nodes import Cast, Named
 from tideglass.plan.topology import EmitOp, Reader, ScanOp, Topology
 from tideglass.runtime.chunk import from_bytes, to_bytes
@@ -321,7 +321,7 @@ def with_system_columns(
     return plain
 
 
-def substream_texts(times: pa.Table, keys: int) -> pa.ChunkedArray:
+def substream_texts(times: pa.Table, keys: int) -> pa.Array:
     """The key tuple of each event as text; NULL where a key is NULL (`asa.md` 1.2)."""
     names = [f"$over{n}" for n in range(keys)]
     texts = canonical_text(times, names)
@@ -329,7 +329,7 @@ def substream_texts(times: pa.Table, keys: int) -> pa.ChunkedArray:
     for name in names:
         is_null = pc.is_null(times[name])
         missing = is_null if missing is None else pc.or_(missing, is_null)
-    return pc.if_else(missing, pa.scalar(None, pa.string()), texts)
+    return flat(pc.if_else(missing, pa.scalar(None, pa.string()), texts))
 
 
 def _no_state(_: int) -> MemoryState:

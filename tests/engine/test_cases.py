@@ -1,0 +1,46 @@
+"""Every case file holds on the in-process driver."""
+
+from __future__ import annotations
+
+import pytest
+from cases import Case, case_paths, compare_outputs, load
+
+from tideglass.core.errors import EvaluationError, QueryError
+from tideglass.testing import run
+
+CASES = [load(path) for path in case_paths()]
+
+
+def named(case: Case) -> str:
+    return case.name
+
+
+def rows_or_not_yet(case: Case) -> dict[str, list[dict[str, object]]]:
+    """The engine's rows; what it says it does not support yet is skipped, loudly."""
+    try:
+        return run(case.query, case.inputs, case.reference, case.settings)
+    except QueryError as error:
+        if any(d.code != "NOT_YET_SUPPORTED" for d in error.diagnostics):
+            raise
+        pytest.skip(f"not yet supported: {error.diagnostics[0].message}")
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.expected], ids=named)
+def test_the_engine_gives_the_rows_of_the_case(case: Case) -> None:
+    assert compare_outputs(rows_or_not_yet(case), case.expected) == []
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.runtime_error], ids=named)
+def test_the_engine_stops_where_the_case_says_so(case: Case) -> None:
+    with pytest.raises(EvaluationError):
+        rows_or_not_yet(case)
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.error_code], ids=named)
+def test_the_compiler_refuses_what_the_case_says(case: Case) -> None:
+    with pytest.raises(QueryError) as raised:
+        run(case.query, case.inputs, case.reference, case.settings)
+    found = [(d.code, raised.value.source.line_column(d.span.start)) for d in raised.value.diagnostics]
+    assert case.error_code in [code for code, _ in found]
+    if case.error_place is not None:
+        assert (case.error_code, case.error_place) in found
