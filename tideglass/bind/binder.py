@@ -56,9 +56,18 @@ def bind(
     if level not in LEVELS:
         raise ValueError(f"there is no compatibility level {level!r}; there are {', '.join(LEVELS)}")
     environment = Environment.of(source, inputs, level)
-    bound = _ScriptBinder(environment).bind(script)
-    environment.diagnostics.raise_if_any(source)
-    return bound
+    diagnostics = environment.diagnostics
+    try:
+        plan = _ScriptBinder(environment).bind(script)
+    except RecursionError:
+        hint = "an IN list, or a WITH step for a part of it, is shorter"
+        diagnostics.error("TOO_DEEP", "the query is nested too deeply", Span(0, 0), hint)
+        plan = None
+    # An alias used in HAVING is bound twice, and so are its errors.
+    diagnostics.found = list(dict.fromkeys(diagnostics.found))
+    diagnostics.raise_if_any(source)
+    assert plan is not None
+    return Bound(plan, tuple(diagnostics.warnings))
 
 
 class _ScriptBinder:
@@ -70,7 +79,7 @@ class _ScriptBinder:
         self._sources = Sources(environment, self._nested_query)
         self._selects = SelectBinder(self._sources, environment)
 
-    def bind(self, script: tree.Script) -> Bound:
+    def bind(self, script: tree.Script) -> Plan:
         self._tables(script.tables)
         self._steps(script.steps)
         outputs = self._statements(script.statements)
@@ -78,7 +87,7 @@ class _ScriptBinder:
         scans = [scan for node in _roots(plan) for scan in _scans(node)]
         substreams.check_over(scans, self._diagnostics)
         self._warn_of_unused(script)
-        return Bound(plan, tuple(self._diagnostics.warnings))
+        return plan
 
     # ------------------------------------------------------------ CREATE TABLE
 

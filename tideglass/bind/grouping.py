@@ -33,6 +33,7 @@ class Grouping:
         self.has_window_ids = has_window_ids
         self._aggregates: list[AggregateCall] = []
         self._keys: list[Expr] = []
+        self._reported: set[Span] = set()
         for key in keys:
             if not any(same(key, other) for other in self._keys):
                 self._keys.append(key)
@@ -104,12 +105,15 @@ class Grouping:
                 key = self.key_of(record, expr.span)
                 if key is not None:
                     return Path(key, expr.keys[length:], expr.span)
-        name = _last_name(expr) or "the event"
+        if expr.span in self._reported:  # one place may stand for several columns, as PartitionId does
+            return Literal(None, expr.span)
+        self._reported.add(expr.span)
+        name = _last_name(expr)
         diagnostics.error(
             "NOT_GROUPED",
-            f"{name!r} is neither a grouping key nor inside an aggregate",
+            f"{repr(name) if name else 'this'} is neither a grouping key nor inside an aggregate",
             expr.span,
-            f"add {name} to GROUP BY, or aggregate it, as in MAX({name})",
+            f"add {name} to GROUP BY, or aggregate it, as in MAX({name})" if name else "add it to GROUP BY",
         )
         return Literal(None, expr.span)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -9,10 +10,16 @@ from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import same
 from tideglass.bind.scope import Relation
 from tideglass.core.errors import Span
+from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, WINDOW_ID
 from tideglass.lang import nodes as tree
 from tideglass.plan.nodes import Call, Case, Expr, Literal, Named, Path
 
 Lift = Callable[[Expr], Expr]
+
+#: Names of the engine's own columns, which no column of a query may take.
+_RESERVED = re.compile(
+    "|".join(re.escape(name) for name in (*ORDER_COLUMNS, WINDOW_ID, SUBSTREAM)) + r"|\$[ka]\d+|\$payload.*"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +74,11 @@ class SelectList:
             name = self._default_name(item.expr, position)
             if self._from_star.get(name):
                 return  # SELECT *, a: the star has it already
+            self._check_name(name, item.span)
             self._add(self._free_name(name, explicit), expr)
             return
         name = item.alias.text
+        self._check_name(name, item.alias.span)
         if name not in self._from_star:
             self._add(name, expr)
         elif self._from_star[name]:
@@ -83,6 +92,11 @@ class SelectList:
             self._diagnostics.error(
                 "DUPLICATE_COLUMN", f"another column is already named {name!r}", item.alias.span
             )
+
+    def _check_name(self, name: str, span: Span) -> None:
+        if _RESERVED.fullmatch(name):
+            message = f"{name!r} is the name of one of the engine's own columns"
+            self._diagnostics.error("RESERVED_NAME", message, span, "give the column an alias without $")
 
     def _star(self, star: tree.StarItem) -> None:
         scope = self._expressions.scope
