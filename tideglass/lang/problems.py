@@ -203,10 +203,7 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
             "a parenthesis is not closed",
         ),
         (token.type == "RPAR" and _open(tokens[:index]) <= 0, "this parenthesis closes nothing"),
-        (
-            expected == {"ON"} or ("ON" in expected and token.type == "$END"),
-            "a JOIN says what matches: ON ...",
-        ),
+        ("ON" in expected, "a JOIN says what matches: ON ..."),
     ]
     return next((text for fits, text in advice if fits), "")
 

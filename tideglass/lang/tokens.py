@@ -72,8 +72,10 @@ _SCAN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _MEMBER = re.compile(r"\w+")  # behind a dot a name may begin with a digit: a.0.b
-_END_OF_OPERAND = frozenset({"NAME", "BRACKETED", "QUOTED", "RPAR"})
-_OPERAND_START = re.compile(r"\w|[\[\"'(]")
+_ENDS_PATH = frozenset({"NAME", "BRACKETED", "QUOTED", "RPAR"})
+_ENDS_OPERAND = _ENDS_PATH | {"STRING", "NUMBER", "NULL", "END"}
+_OPERAND_TYPES = frozenset({"NAME", "BRACKETED", "QUOTED", "STRING", "NUMBER"})
+_BEHIND_OPERAND = frozenset({"FROM", "AS", "INTO", "AND", "OR", "IS", "IN", "LIKE", "BETWEEN"})
 
 
 @dataclass(slots=True)
@@ -141,7 +143,7 @@ def _token(kind: str, text: str, start: int, end: int) -> Token:
 
 def _joined(tokens: list[Token], position: int) -> bool:
     """Whether a dot here touches an operand, as in `a.0`, rather than begins a number, as in `.5`."""
-    return bool(tokens) and tokens[-1].end_pos == position and tokens[-1].type in _END_OF_OPERAND
+    return bool(tokens) and tokens[-1].end_pos == position and tokens[-1].type in _ENDS_PATH
 
 
 _UNCLOSED = {
@@ -216,10 +218,10 @@ def _classify(tokens: list[Token]) -> None:
                 frame.ordering = True
             case "LIMIT" | "WHEN":
                 frame.ordering = False
-            case "OVER" if frame.stamping:
+            case "OVER" if frame.stamping and not _opens_over_clause(tokens, index + 1):
                 token.type = "OVER_KEYS"
                 frame.stamping = False
-            case "JOIN" | "WHERE" | "GROUP":
+            case "JOIN" | "ON" | "PARTITION" | "WHERE" | "GROUP" | "HAVING" | "MATCH_RECOGNIZE" | "UNION":
                 frame.stamping = False
             case "NAME" | "BRACKETED" | "QUOTED" | "STRING" if frame.selecting and previous in (
                 "SELECT",
@@ -237,11 +239,10 @@ def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame
     after = following.upper() if following is not None else ""
     match word:
         case "OVER":
-            return (frame.stamping and previous != "BY") or (
-                previous == "RPAR" and after in ("(", "PARTITION", "ORDER", "LIMIT", "WHEN")
-            )
+            behind_call = previous == "RPAR" and after in ("(", "PARTITION", "ORDER", "LIMIT", "WHEN")
+            return behind_call or (frame.stamping and previous in _ENDS_OPERAND)
         case "ASC" | "DESC":
-            return frame.ordering and previous not in ("BY", "COMMA")
+            return frame.ordering and previous in _ENDS_OPERAND
         case "LIMIT":
             return after == "DURATION" or (following is not None and following.type == "NUMBER")
         case "OUTER":
@@ -251,16 +252,30 @@ def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame
         case "TOP":
             return previous in _AFTER[word] and following is not None and following.type in ("NUMBER", "LPAR")
         case "DISTINCT":
-            if previous == "SELECT" and after == "*":
-                return True
-            operand = bool(_OPERAND_START.match(after)) and after not in ("FROM", "AS", "INTO")
-            return operand and previous in _AFTER[word]
+            return previous in _AFTER[word] and _begins_operand(following, after, previous == "SELECT")
         case _ if word in _MATCH_WORDS:
             return frame.matching and previous not in ("AS", "BY", "COMMA")
         case _ if word in _BEFORE:
             return after in _BEFORE[word]
         case _:
             return previous in _AFTER.get(word, ())
+
+
+def _begins_operand(token: Token | None, word: str, selecting: bool) -> bool:
+    """Whether what follows DISTINCT is its operand, rather than something behind a column of that name."""
+    if token is None or word in _BEHIND_OPERAND:
+        return False
+    return token.type in _OPERAND_TYPES or word in ("-", "+", "~", "(") or (selecting and word == "*")
+
+
+def _opens_over_clause(tokens: list[Token], index: int) -> bool:
+    """Whether an analytic function's OVER ( ) begins here, rather than the keys of substreams."""
+    words = [token.upper() for token in tokens[index : index + 3]]
+    return words[:2] in (["(", ")"], ["(", "WHEN"]) or words in (
+        ["(", "PARTITION", "BY"],
+        ["(", "ORDER", "BY"],
+        ["(", "LIMIT", "DURATION"],
+    )
 
 
 def _opens_query(tokens: list[Token], index: int) -> bool:
