@@ -141,7 +141,7 @@ class Scope:
             case n.Like():
                 value, pattern = self.value(expr.value), self.value(expr.pattern)
                 matched = None not in (value, pattern) and scalars.like(
-                    scalars.text_of(value), scalars.text_argument(pattern)
+                    scalars.text_argument(value), scalars.text_argument(pattern)
                 )
                 return matched != expr.negated
             case _:

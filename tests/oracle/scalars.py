@@ -160,7 +160,7 @@ def day_of(instant: Instant) -> date:
 
 
 def dateadd(part: str, count: Value, instant: Value) -> Instant:
-    part, n, start = part_of(part), integer_argument(count), datetime_argument(instant)
+    part, n, start = part_of(part), int(number_argument(count)), datetime_argument(instant)
     months = {"year": 12, "quarter": 3, "month": 1}.get(part)
     if months is not None:
         day = day_of(start)
@@ -322,14 +322,15 @@ def right(text: Value, length: Value) -> str:
 
 
 def charindex(find: Value, text: Value, start: Value = 1) -> int:
-    return text_argument(text).find(text_argument(find), max(integer_argument(start), 1) - 1) + 1
+    s, wanted = text_argument(text), text_argument(find)
+    return s.find(wanted, max(integer_argument(start), 1) - 1) + 1 if wanted else 0
 
 
 def patindex(pattern: Value, text: Value) -> int:
     p, s = text_argument(pattern), text_argument(text)
     if not p.startswith("%"):
         return 1 if like(s, p) else 0
-    rest = p.lstrip("%")
+    rest = p.lstrip("%") or "%"
     return next((i + 1 for i in range(len(s) + 1) if like(s[i:], rest)), 0)
 
 

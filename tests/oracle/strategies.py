@@ -32,7 +32,7 @@ CONDITIONS = [
     "k NOT IN ('a')",
     "m = 1",
     "m <> 1",
-    "m >= '1' OR m.a = 1",
+    "m = 'x' OR m.a = 1",
     "s LIKE '%a%'",
     "s NOT LIKE 'B%' AND v IS NOT NULL",
     "v BETWEEN 0 AND 3",

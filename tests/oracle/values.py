@@ -102,40 +102,46 @@ def identity(value: Value) -> Any:
     return (type_name(value), value or "")
 
 
-def compare(left: Value, right: Value) -> int | None:
-    """-1, 0 or 1, or None where the two have no order: a NULL, or types that do not meet (A-30)."""
-    if left is None or right is None:
-        return None
-    if isinstance(left, Instant) and isinstance(right, str):
-        right = instant_of_text(right)
-    elif isinstance(right, Instant) and isinstance(left, str):
-        left = instant_of_text(left)
+def compare(left: Value, right: Value) -> int:
+    """-1, 0 or 1 for two values that are not NULL.
+
+    A text is read as what stands on the other side, a number or a datetime (5.2); what cannot be
+    read, and types without an order, stop the job.
+    """
+    if isinstance(left, str) and not isinstance(right, str):
+        return -compare(right, left)
+    if isinstance(right, str) and is_number(left):
+        right = number_argument(right)
+    if isinstance(right, str) and isinstance(left, Instant):
+        right = datetime_argument(right)
     same = (
         (is_number(left) and is_number(right))
         or (isinstance(left, str) and isinstance(right, str))
         or (isinstance(left, Instant) and isinstance(right, Instant))
     )
-    if same:
-        return (left > right) - (left < right)
-    return None
+    if not same:
+        raise OracleError(f"values of type {type_name(left)} and {type_name(right)} have no order")
+    return (left > right) - (left < right)
 
 
 def equal(left: Value, right: Value) -> bool:
-    """`=`: false when either side is NULL."""
-    if isinstance(left, dict | list) and type(left) is type(right):
-        return identity(left) == identity(right)
-    return compare(left, right) == 0
+    """`=`: false when either side is NULL; a number equals no text (A-30)."""
+    if left is None or right is None:
+        return False
+    if isinstance(left, Instant) != isinstance(right, Instant) and (
+        isinstance(left, str) or isinstance(right, str)
+    ):
+        return compare(left, right) == 0
+    return identity(left) == identity(right)
 
 
 def holds(op: str, left: Value, right: Value) -> bool:
-    """A comparison; with NULL every one is false, with types that do not meet only `<>` is true."""
+    """A comparison; with NULL every one is false (2.6)."""
     if left is None or right is None:
         return False
     if op in ("=", "<>"):
         return equal(left, right) == (op == "=")
     order = compare(left, right)
-    if order is None:
-        return False
     return {"<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[op]
 
 
@@ -169,7 +175,7 @@ def float_of_text(text: str) -> float | None:
 def text_of(value: Value) -> str:
     """A non-NULL value as nvarchar(max)."""
     if isinstance(value, bool):
-        return "true" if value else "false"
+        return "1" if value else "0"
     if isinstance(value, float):
         return text_of_float(value)
     if isinstance(value, Instant):
@@ -226,7 +232,8 @@ def _to_datetime(value: Value) -> Instant | None:
 
 def _to_bit(value: Value) -> bool | None:
     if isinstance(value, str):
-        return {"true": True, "1": True, "false": False, "0": False}.get(value.strip().lower())
+        words = {"true": True, "false": False}
+        value = words.get(value.strip().lower(), float_of_text(value))
     return value != 0 if is_number(value) else None
 
 
@@ -246,8 +253,12 @@ def number_argument(value: Value) -> int | float:
 
 
 def integer_argument(value: Value) -> int:
-    """A number cut to an integer."""
-    return int(number_argument(value))
+    """A bigint, or a text that spells one."""
+    if isinstance(value, str):
+        value = _to_bigint(value)
+    if not isinstance(value, int):
+        raise OracleError(f"invalid type '{type_name(value)}', only 'bigint' is allowed")
+    return int(value)
 
 
 def text_argument(value: Value) -> str:
