@@ -28,7 +28,7 @@ $(READY): pyproject.toml
 	  echo "Install one and name it:  make PYTHON=python3.12 ..." >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' || { \
 	  echo "'$(PYTHON)' cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
-	@echo "setting up $(VENV), once (about 700 MB: Spark, DuckDB, Arrow)"
+	@echo "setting up $(VENV), once (about 1.6 GB: Spark, Arrow, DuckDB, tools)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,examples]'
 	@$(BIN)/python -m tideglass.spark.java --install
