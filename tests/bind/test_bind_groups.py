@@ -209,6 +209,11 @@ def test_aggregates_are_bound_with_their_arguments(text: str, expected: Aggregat
     assert call(text) == expected
 
 
+def test_a_field_of_an_aggregate_may_be_used():
+    text = f"SELECT TopOne() OVER (ORDER BY a).r.x AS v FROM s {MINUTE}"
+    assert columns(text) == {"v": Path(Ref("$a0"), ("r", "x"))}
+
+
 def test_the_whole_event_of_a_closed_relation_is_a_record_of_its_columns():
     parts = (Literal("Id"), Ref("Id"), Literal("name"), Ref("name"), Literal("pos"), Ref("pos"))
     assert call("Collect()", CLOSED).arg == Call("record.of", parts)

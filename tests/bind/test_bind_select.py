@@ -47,6 +47,11 @@ def test_the_fields_of_a_record_are_spread():
     assert project("SELECT pos.* FROM s", CLOSED).spread == Ref("pos")
 
 
+def test_a_column_yields_to_the_field_of_a_nested_record_to_its_left():
+    has = Call("record.has", (field("r", "q"), Literal("b")))
+    assert columns("SELECT r.q.*, 0 AS b FROM s") == {"b": Case(((has, field("r", "q", "b")),), Literal(0))}
+
+
 def test_several_spreads_merge_and_the_first_wins():
     assert project("SELECT r.*, * FROM s").spread == Call("record.merge", (field("r"), PAYLOAD))
 

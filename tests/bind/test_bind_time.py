@@ -111,6 +111,13 @@ def test_a_step_that_loses_a_substream_key_cannot_be_grouped():
     assert found(replaced) == [("SUBSTREAM_KEY_NOT_GROUPED", f"k, {MINUTE}")]
 
 
+def test_the_partition_may_be_a_substream_key_and_a_grouping_key():
+    text = f"""WITH w AS (SELECT *, System.Timestamp() AS at FROM s TIMESTAMP BY t OVER k, PartitionId)
+        SELECT PartitionId, COUNT(*) AS n FROM w GROUP BY k, PartitionId, {MINUTE}"""
+    partition = Call("coalesce", (field("PartitionId"), Ref("$partition")))
+    assert aggregate(text).keys == (Named("$k0", field("k")), Named("$k1", partition))
+
+
 def test_substream_keys_of_a_known_input_are_followed_by_column():
     text = f"SELECT Id FROM s TIMESTAMP BY name OVER Id GROUP BY Id, {MINUTE}"
     assert aggregate(text, CLOSED).keys == (Named("$k0", Ref("Id")),)

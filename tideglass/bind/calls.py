@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 from tideglass.bind.aggregates import bind_aggregate
@@ -37,8 +36,6 @@ class Binder(Protocol):
     def inside_aggregate(self) -> Binder: ...
 
 
-#: Functions that are syntax rather than entries of the catalogue: least and most arguments.
-SYNTAX_FUNCTIONS: Mapping[str, tuple[int, int | None]] = {"coalesce": (1, None), "nullif": (2, 2)}
 ANALYTIC = frozenset(
     ("lag", "last", "isfirst", "anomalydetection_spikeanddip", "anomalydetection_changepoint")
 )
@@ -115,7 +112,7 @@ def bind_call(call: tree.Call, binder: Binder) -> Expr:
 
 
 def _built_in_names() -> tuple[str, ...]:
-    return (*SCALARS, *SYNTAX_FUNCTIONS, *AGGREGATES, *ANALYTIC)
+    return (*SCALARS, *AGGREGATES, *ANALYTIC)
 
 
 def _prefixed(call: tree.Call, name: str, binder: Binder) -> Expr:
@@ -185,10 +182,6 @@ def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
         return bind_aggregate(call, AGGREGATES[name], binder)
     if name == "getmetadatapropertyvalue":
         return _metadata(call, binder)
-    if name in SYNTAX_FUNCTIONS:
-        _plain(call, binder)
-        _check_count(call, *SYNTAX_FUNCTIONS[name], binder)
-        return Call(name, tuple(binder.value(arg) for arg in call.args), call.span)
     if name in SCALARS:
         return _scalar(call, name, binder)
     if name in GEOSPATIAL:

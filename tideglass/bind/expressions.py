@@ -9,11 +9,11 @@ from tideglass.bind.calls import bind_call
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import AGGREGATE, Clause
 from tideglass.bind.grouping import Grouping
-from tideglass.bind.scope import Scope
+from tideglass.bind.scope import Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Call, Case, Cast, Expr, Literal, Path
+from tideglass.plan.nodes import Call, Case, Cast, Expr, Literal
 
 _COMPARISONS = frozenset(("=", "<>", ">", ">=", "<", "<="))
 _CONNECTIVES = frozenset(("AND", "OR"))
@@ -172,9 +172,7 @@ class Expressions:
                 return record.args[1] if isinstance(record, Call) and len(record.args) == 2 else record
             case _:
                 base, key = self.value(node.base), self.environment.field_key(node.name.text)
-        if isinstance(base, Path):
-            return Path(base.base, (*base.keys, key), node.span)
-        return Path(base, (key,), node.span)
+        return field_of(base, (key,), node.span)
 
 
 def _is_condition(node: tree.Expr) -> bool:

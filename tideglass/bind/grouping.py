@@ -72,16 +72,15 @@ class Grouping:
         What equals a key becomes that key's column; System.Timestamp() is the window's end even when it
         is also a key (A-28); any other column is reported as NOT_GROUPED.
         """
-        if isinstance(expr, Ref) and (
-            expr.name in (SYSTEM_TIMESTAMP, WINDOW_ID)
-            or (expr.name.startswith("$a") and expr.name[2:].isdigit())
-        ):
+        if isinstance(expr, Ref) and _is_of_groups(expr.name):
             return expr
         key = self.key_of(expr, expr.span)
         if key is not None:
             return key
         match expr:
             case Literal():
+                return expr
+            case Path(base=Ref(name=name)) if _is_of_groups(name):
                 return expr
             case Ref() | Path(base=Ref()):
                 return self._not_grouped(expr, diagnostics)
@@ -116,6 +115,11 @@ class Grouping:
             f"add {name} to GROUP BY, or aggregate it, as in MAX({name})" if name else "add it to GROUP BY",
         )
         return Literal(None, expr.span)
+
+
+def _is_of_groups(name: str) -> bool:
+    """Whether a column is made by the groups themselves: the window's end and id, the aggregates."""
+    return name in (SYSTEM_TIMESTAMP, WINDOW_ID) or (name.startswith("$a") and name[2:].isdigit())
 
 
 def _last_name(expr: Expr) -> str:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import same
-from tideglass.bind.scope import Relation
+from tideglass.bind.scope import Relation, field_of
 from tideglass.core.errors import Span
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, WINDOW_ID
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Call, Case, Expr, Literal, Named, Path
+from tideglass.plan.nodes import Call, Case, Expr, Literal, Named
 
 Lift = Callable[[Expr], Expr]
 
@@ -127,11 +127,11 @@ class SelectList:
     def _add(self, name: str, expr: Expr, from_star: bool = False) -> None:
         """Takes `name`; a field of that name in a record spread further left wins, row by row."""
         self._from_star[name] = from_star
-        fields = [Path(spread, (name,), expr.span) for spread in self._spreads]
-        if not any(same(field, expr) for field in fields):
+        fields = [(spread, field_of(spread, (name,), expr.span)) for spread in self._spreads]
+        if not any(same(field, expr) for _, field in fields):
             branches = tuple(
-                (Call("record.has", (field.base, Literal(name, expr.span)), expr.span), field)
-                for field in fields
+                (Call("record.has", (spread, Literal(name, expr.span)), expr.span), field)
+                for spread, field in fields
             )
             expr = Case(branches, expr, expr.span) if branches else expr
         self._items.append(Named(name, expr))

@@ -19,6 +19,13 @@ METADATA_COLUMNS = {
 }
 
 
+def field_of(record: Expr, keys: tuple[str, ...], span: Span) -> Path:
+    """The field of a record; a field of a field is one path."""
+    if isinstance(record, Path):
+        return Path(record.base, record.keys + keys, span)
+    return Path(record, keys, span)
+
+
 @dataclass(frozen=True, slots=True)
 class SubstreamKey:
     """A key of TIMESTAMP BY ... OVER followed through the query: `expr` None once no column holds it."""
@@ -154,11 +161,7 @@ class Scope:
 
     def _walk(self, base: Expr, names: Sequence[tree.Name], span: Span) -> Expr:
         keys = tuple(self.environment.field_key(name.text) for name in names)
-        if not keys:
-            return base
-        if isinstance(base, Path):
-            return Path(base.base, base.keys + keys, span)
-        return Path(base, keys, span)
+        return field_of(base, keys, span) if keys else base
 
     def _unqualified(self, name: tree.Name, span: Span) -> Expr:
         exact = [relation for relation in self.relations if name.text in relation.columns]

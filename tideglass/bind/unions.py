@@ -47,8 +47,8 @@ def _check(
         return
     diagnostics.error(
         "UNION_COLUMNS",
-        f"the columns of SELECT {number} of this UNION are ({', '.join(node.columns)}), "
-        f"the others have ({', '.join(wanted)})",
+        f"the columns of SELECT {number} of this UNION are ({', '.join(node.columns)}) "
+        f"where ({', '.join(wanted)}) are wanted",
         place,
         "give every SELECT the same columns, in the same order, under the same names",
     )
