@@ -17,6 +17,7 @@ import pyarrow as pa
 from tideglass.compile import Compiled, compile_query
 from tideglass.connect.formats.decoded import LINE, Fields
 from tideglass.connect.formats.json import decode_json
+from tideglass.connect.inputs.reading import Chunk
 from tideglass.core.errors import InputError, Source
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import ARRIVAL, OFFSET, ORDER_COLUMNS, Type
@@ -25,7 +26,6 @@ from tideglass.core.values import rows_of, unify
 from tideglass.job.settings import JobSettings, from_options
 from tideglass.plan.topology import Topology
 from tideglass.runtime.local import LocalDriver, PartitionBatch, rows_by_output
-from tideglass.runtime.scan import Chunk
 
 Row = Mapping[str, Any]
 

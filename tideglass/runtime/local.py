@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from tideglass.connect.inputs.reading import Chunk
 from tideglass.plan.topology import Topology
 from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.exchange import Exchange, RowSink, Sink
 from tideglass.runtime.keyed import KeyGroupTask
 from tideglass.runtime.message import Kind, Message, for_driver
-from tideglass.runtime.scan import Chunk, Scan, ScanState, Silence
+from tideglass.runtime.scan import Scan, ScanState, Silence
 from tideglass.temporal.state import MemoryState
 
 

@@ -57,7 +57,21 @@ class _Statement:
     """SQL for one combination of types. `values` has None for what is not computed by SQL."""
 
     values: tuple[Sql | None, ...]
-    sql: str  # '' if there is nothing to compute
+    columns: tuple[str, ...]  # of the SELECT list; none if there is nothing to compute
+
+    @property
+    def sql(self) -> str:
+        return f"SELECT {', '.join(self.columns)} FROM rows" if self.columns else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Together:
+    """A condition and items as one statement; `passed` are the columns it only passes on."""
+
+    values: tuple[Sql | None, ...]
+    sql: str
+    reads: tuple[str, ...]
+    passed: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +161,17 @@ class Block:
                 values.append(Sql(text, sql.type, True, sql.raw))
             else:
                 values.append(sql)
-        columns = [
+        columns = tuple(
             f"{value.text} AS c{n}"
             for n, value in enumerate(values)
             if value is not None and value.type is not Type.NULL
-        ]
-        return _Statement(tuple(values), f"SELECT {', '.join(columns)} FROM rows" if columns else "")
+        )
+        return _Statement(tuple(values), columns)
+
+    def statement(self, types: Mapping[str, Type]) -> _Statement | None:
+        """The one statement for columns of these types; None if something must be computed before."""
+        made = self._make(types)
+        return made if isinstance(made, _Statement) else None
 
     def lowered(self, types: Mapping[str, Type]) -> Lowered:
         """SQL of the expressions without their guards."""
@@ -307,8 +326,10 @@ class Program:
     level: str = "1.2"
     _items: Block = field(init=False)
     _condition: Block | None = field(init=False)
+    _together: dict[tuple[tuple[str, Type], ...], _Together | None] = field(init=False)
 
     def __post_init__(self) -> None:
+        self._together = {}
         self._items = Block(tuple(Need(item.expr, None) for item in self.items), self.level)
         self._condition = (
             None
@@ -318,16 +339,72 @@ class Program:
 
     def run(self, table: pa.Table) -> pa.Table:
         if self._condition is not None and table.num_rows:
+            together = self._run_together(table)
+            if together is not None:
+                return together
             holds, _ = self._condition.run(table)[0]
             if holds.true_count < table.num_rows:
                 table = table.filter(holds)
-        columns = self._items.run(table)
+        return self._result(table, self._items.run(table))
+
+    def _result(self, rows: pa.Table, columns: Sequence[Column]) -> pa.Table:
         fields = [typed_field(item.name, type_) for item, (_, type_) in zip(self.items, columns, strict=True)]
         arrays: list[Any] = [column for column, _ in columns]
         for name in self.keep:
-            fields.append(typed_field(name, type_of(table.schema.field(name))))
-            arrays.append(table[name])
+            fields.append(typed_field(name, type_of(rows.schema.field(name))))
+            arrays.append(rows[name])
         return pa.table(arrays, schema=pa.schema(fields))
+
+    def _run_together(self, table: pa.Table) -> pa.Table | None:
+        """The result by one statement; None if more are needed, or if this one fails (then they tell why)."""
+        types = types_of(table)
+        signature = tuple(types.items())
+        if signature not in self._together:
+            self._together[signature] = self._make_together(types)
+        made = self._together[signature]
+        if made is None:
+            return None
+        try:
+            found = _ask(made.sql, table, made.reads)
+        except duckdb.Error:
+            return None
+        rows = pa.table(
+            [
+                found[f"k{place}"] if f"k{place}" in found.column_names else pa.nulls(found.num_rows)
+                for place in range(len(made.passed))
+            ],
+            schema=pa.schema([typed_field(name, types[name]) for name in made.passed]),
+        )
+        columns: list[Column] = []
+        for place, (item, value) in enumerate(zip(self.items, made.values, strict=True)):
+            if value is None:
+                assert isinstance(item.expr, Ref)
+                columns.append((flat(rows[item.expr.name]), types[item.expr.name]))
+            elif value.type is Type.NULL:
+                columns.append((pa.nulls(found.num_rows), Type.NULL))
+            else:
+                columns.append(_column(flat(found[f"c{place}"]), value, self.level))
+        return self._result(rows, columns)
+
+    def _make_together(self, types: Mapping[str, Type]) -> _Together | None:
+        assert self._condition is not None
+        if any(types[name] is Type.VARIANT for name in (*self._items.reads, *self._condition.reads)):
+            return None
+        items, condition = self._items.statement(types), self._condition.statement(types)
+        if items is None or condition is None or not items.columns or not condition.columns:
+            return None
+        if any(
+            v is None and not isinstance(i.expr, Ref) for i, v in zip(self.items, items.values, strict=True)
+        ):
+            return None
+        bare = [item.expr.name for item in self.items if isinstance(item.expr, Ref)]
+        passed = tuple(dict.fromkeys((*self.keep, *bare)))
+        kept = [f"{quoted(n)} AS k{i}" for i, n in enumerate(passed) if types[n] is not Type.NULL]
+        where = condition.values[0]
+        assert where is not None
+        sql = f"SELECT {', '.join((*items.columns, *kept))} FROM rows WHERE {where.text}"
+        reads = tuple(dict.fromkeys((*self._items.reads, *self._condition.reads, *passed)))
+        return _Together(items.values, sql, reads, passed)
 
     def sql(self, types: Mapping[str, Type]) -> str:
         """The SQL for columns of these types, for people; VARIANT columns are shown as text.

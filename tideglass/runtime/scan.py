@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideglass.connect.formats.decoded import Fields, Rejected
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.inputs.reading import Chunk
 from tideglass.core.errors import StateError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import (
@@ -48,19 +49,6 @@ _EVENT_TIME = "$event_time"
 #: Rows a scan gathers before it runs the operators of level 0 on them: enough for the
 #: pre-aggregation to find equal keys, few enough to stay small in memory.
 ROWS_PER_RUN = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Decoded events of one input partition, in order.
-
-    table: the columns InputFields asks for, `$arrival` (int64 ticks; NULL stands for the event time,
-    or 1970 where there is none) and `$offset` (int64).
-    """
-
-    table: pa.Table
-    rejected: tuple[Rejected, ...] = ()
-    bytes_read: int = 0
 
 
 @dataclass(frozen=True, slots=True)

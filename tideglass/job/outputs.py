@@ -1,0 +1,96 @@
+"""The outputs of a job: files are written inside the tasks and committed here, rows go to the console.
+
+The driver hears of a batch once all its tasks are done. It then renames what they staged, which is
+what makes the rows of the batch visible; a batch that runs again replaces its own files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from tideglass.connect.outputs.files import STAGING, Staged, commit, stage
+from tideglass.connect.spec import OutputSpec
+from tideglass.core.errors import OutputError
+from tideglass.runtime.chunk import from_bytes, to_bytes
+from tideglass.runtime.message import Kind, Message, json_body
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSink:
+    """Where rows go from inside a task: into staged files, or on to the driver. Picklable."""
+
+    specs: Mapping[str, OutputSpec]
+
+    def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes]:
+        spec = self.specs[output]
+        if spec.path is None:
+            return Kind.ROWS, to_bytes(table)
+        # The number of the batch is the driver's to say; a task only tells its parts apart.
+        staged = stage(table, spec, 0, part_name(sender), uuid.uuid4().hex[:8])
+        return Kind.STAGED, json_body(staged.to_json())
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRows:
+    """What a batch gave: rows per output, and those for the console."""
+
+    rows: Mapping[str, int]
+    shown: Sequence[tuple[OutputSpec, pa.Table]]
+
+
+def commit_batch(
+    batch_id: int, messages: Sequence[Message], outputs: Sequence[str], specs: Mapping[str, OutputSpec]
+) -> BatchRows:
+    """Make the batch's files visible. May be repeated for the same batch.
+
+    outputs: names by ordinal, as messages refer to them.
+    """
+    staged: list[Staged] = []
+    rows = dict.fromkeys(outputs, 0)
+    shown: list[tuple[OutputSpec, pa.Table]] = []
+    for message in messages:
+        output = outputs[message.target] if message.kind is not Kind.REPORT else ""
+        if message.kind is Kind.STAGED:
+            part = Staged(**json.loads(message.body))
+            name = f"part-{batch_id:08d}-{part_name(message.sender)}{Path(part.final).suffix}"
+            staged.append(replace(part, batch_id=batch_id, final=name))
+            rows[output] += part.rows
+        elif message.kind is Kind.ROWS:
+            table = from_bytes(message.body)
+            rows[output] += table.num_rows
+            shown.append((specs[output], table))
+    commit(staged)
+    return BatchRows(rows, shown)
+
+
+def part_name(sender: str) -> str:
+    """A sender's name as part of a file name."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", sender)
+
+
+def prepare_outputs(specs: Mapping[str, OutputSpec], *, resumed: bool, overwrite: bool) -> None:
+    """See that a new run does not mix its rows with those of another; clear away dead attempts.
+
+    Raises OutputError when an output already holds rows and `overwrite` is not asked for.
+    """
+    for spec in specs.values():
+        if spec.path is None or not spec.path.is_dir():
+            continue
+        if not resumed:
+            parts = list(spec.path.glob("part-*"))
+            if parts and not overwrite:
+                raise OutputError(
+                    f"the output {spec.name!r} already holds files of another run in {spec.path}\n"
+                    "  hint: name another directory with --output, or replace them with --overwrite"
+                )
+            for part in parts:
+                part.unlink()
+        for leftover in (spec.path / STAGING).glob("*"):
+            leftover.unlink()
