@@ -65,9 +65,10 @@ def _read(tokens: list[Token], text: str, problems: list[Diagnostic]) -> Script 
     offset = 0
     while error is not None:
         rest = tokens[offset:]
+        place = (rest[failed_at].start_pos or 0) if failed_at < len(rest) else len(text)
         closes_broken = offset > 0 and failed_at < len(rest) and rest[failed_at].type == "RPAR"
         follows = (closes_broken and _open_parentheses(rest[:failed_at]) <= 0) or _follows(
-            error, problems, text
+            place, problems, text
         )
         if not follows:
             problems.append(error)
@@ -80,10 +81,10 @@ def _read(tokens: list[Token], text: str, problems: list[Diagnostic]) -> Script 
     return script
 
 
-def _follows(error: Diagnostic, problems: Sequence[Diagnostic], text: str) -> bool:
-    """Whether an error is only the echo of something unreadable before it in the same statement."""
+def _follows(place: int, problems: Sequence[Diagnostic], text: str) -> bool:
+    """Whether an error at `place` only echoes something unreadable before it in the same statement."""
     return any(
-        problem.span.start <= error.span.start and ";" not in text[problem.span.end : error.span.start]
+        problem.span.start <= place and ";" not in text[problem.span.end : place]
         for problem in problems
         if problem.message.endswith("has no end")
     )

@@ -126,7 +126,7 @@ def expectation(expected: frozenset[str]) -> str:
         told -= _OPERATORS | {"LPAR"}
     keywords = sorted(_CLAUSES.get(name, name) for name in told if name not in _SYMBOLS)
     symbols = sorted(f"'{_SYMBOLS[name]}'" for name in told if name in _SYMBOLS)
-    words = [*keywords, *symbols, *words] or ["the end of the statement"]
+    words = [*keywords, *symbols, *words] or ["'('" if "QLPAR" in expected else "the end of the statement"]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 

@@ -1,0 +1,161 @@
+"""What the parser says about text it cannot read: code, words, place and advice."""
+
+# ruff: noqa: E501 - a row of a table is a line
+
+from __future__ import annotations
+
+import pytest
+
+from tideglass.core.errors import QueryError, Source
+from tideglass.lang.parser import parse
+
+
+def complaint(text: str) -> str:
+    with pytest.raises(QueryError) as caught:
+        parse(Source(text))
+    return str(caught.value)
+
+
+# A query; where the carets are (the text above them); code; message; hint.
+ERRORS = [
+    ("SELECT a, FROM t", "FROM", "SYNTAX", "an expression or '*' was expected where 'FROM' stands",
+     "remove the comma before it"),
+    ("SELECT f(a, ) FROM t", ")", "SYNTAX", "an expression was expected where ')' stands", "remove the comma before it"),
+    ("SELECT a b c FROM t", "c", "SYNTAX", "FROM, INTO or ',' was expected where 'c' stands",
+     "a comma may be missing before it"),
+    ("SELECT a FORM t", "t", "SYNTAX", "FROM, INTO or ',' was expected where 't' stands", "did you mean FROM?"),
+    ("SELEC a FROM t", "SELEC", "SYNTAX", "CREATE, SELECT or WITH was expected where 'SELEC' stands",
+     "did you mean SELECT?"),
+    ("SELECT from FROM t", "from", "SYNTAX", "an expression or '*' was expected where 'from' stands",
+     "FROM is a reserved word; as a name it is written [from]"),
+    ("SELECT a FROM t WHERE end = 1", "end", "SYNTAX", "an expression was expected where 'end' stands",
+     "END is a reserved word; as a name it is written [end]"),
+    ("SELECT a AS group FROM t", "group", "SYNTAX", "a name was expected where 'group' stands",
+     "GROUP is a reserved word; as a name it is written [group]"),
+    ("SELECT a INTO my-out FROM t", "-", "SYNTAX", "FROM was expected where '-' stands",
+     "a name with a hyphen is written in brackets: [my-out]"),
+    ("SELECT a FROM t TIMESTAMP x", "x", "SYNTAX",
+     "GROUP BY, HAVING, JOIN, LEFT JOIN, SELECT, UNION or WHERE was expected where 'x' stands",
+     "the clause is TIMESTAMP BY"),
+    ("SELECT a FROM t GROUP a", "a", "SYNTAX", "BY was expected where 'a' stands", "the clause is GROUP BY"),
+    ("WITH s (SELECT a FROM t) SELECT a FROM s", "(", "SYNTAX", "AS was expected where a query begins",
+     "a step is written WITH name AS (SELECT ... FROM ...)"),
+    ("WITH s AS SELECT a FROM t SELECT a FROM s", "SELECT", "SYNTAX", "'(' was expected where 'SELECT' stands",
+     "a step is written WITH name AS (SELECT ... FROM ...)"),
+    ("SELECT sum(a FROM t", "FROM", "SYNTAX", "')', ',' or an operator was expected where 'FROM' stands",
+     "a parenthesis is not closed"),
+    ("SELECT a FROM t WHERE (a = 1))", ")", "SYNTAX", "GROUP BY, HAVING, SELECT, UNION or an operator was expected where ')' stands",
+     "this parenthesis closes nothing"),
+    ("SELECT CASE WHEN a = 1 THEN 2 ELSE 3 FROM t", "FROM", "SYNTAX", "END or an operator was expected where 'FROM' stands",
+     "a CASE ends with END"),
+    ("SELECT a FROM t WHERE a == 1", "=", "SYNTAX", "an expression was expected where '=' stands",
+     "equality is written with one ="),
+    ("SELECT a FROM t WHERE a BETWEEN 1 OR 2", "OR", "SYNTAX", "AND or an operator was expected where 'OR' stands", ""),
+    ("SELECT a FROM t JOIN u WHERE a = 1", "WHERE", "SYNTAX", "ON or an alias was expected where 'WHERE' stands",
+     "a JOIN says what matches: ON ..."),
+    ("SELECT 'a FROM t", "'a FROM t", "SYNTAX", "this string has no end",
+     "end it with '; a quote inside a string is written twice: 'it''s'"),
+    ("SELECT [a FROM t", "[a FROM t", "SYNTAX", "this bracketed name has no end", "end it with ]"),
+    ("SELECT a /* b FROM t", "/*", "SYNTAX", "this comment has no end", "end it with */"),
+    ("SELECT a FROM 3d", "3d", "SYNTAX", "'3d' is neither a number nor a name",
+     "a name that begins with a digit is written [3d]"),
+    ("SELECT [] FROM t", "[]", "SYNTAX", "a name is empty", ""),
+    ("SELECT a FROM t PARTITION BY b INTO 2.5", "2.5", "SYNTAX", "2.5 is not a whole number", ""),
+    ("SELECT a FROM t PARTITION BY b PARTITION BY c", "PARTITION BY c", "SYNTAX",
+     "PARTITION BY stands here a second time", "keep one of them"),
+    ("SELECT CAST(a AS int) FROM t", "int", "UNKNOWN_TYPE", "there is no type INT", "write BIGINT"),
+    ("CREATE TABLE t (a nvarchar(50)) SELECT a FROM t", "nvarchar(50)", "UNKNOWN_TYPE", "NVARCHAR(50) is not a type",
+     "write NVARCHAR(MAX)"),
+    ("SELECT a FROM t GROUP BY Sliding(s)", "Sliding(s)", "SYNTAX", "Sliding is not written with these arguments",
+     "write SlidingWindow(unit, size) or SlidingWindow(Duration(unit, n))"),
+    ("SELECT a FROM t GROUP BY Sliding(s, 1) OVER (PARTITION BY a)", "OVER (PARTITION BY a)", "SYNTAX",
+     "Sliding cannot have this OVER clause",
+     "only a session window has one: SessionWindow(...) OVER (PARTITION BY key)"),
+    ("SELECT a FROM t GROUP BY Windows(Sliding(s, 1), a)", "a", "SYNTAX", "Windows( ) holds something that is no window",
+     "its members are windows, Window('id', window) or System.Timestamp()"),
+    ("SELECT a FROM t GROUP BY Window('x', Sliding(s, 1))", "Window('x', Sliding(s, 1))", "SYNTAX",
+     "Window('id', ...) stands only inside Windows( )", "write Windows(Window('id', ...), ...)"),
+    ("SELECT a FROM t WHERE a = ‘x", "‘", "SYNTAX", "'‘' means nothing here", "use the plain quote '"),
+    ("SELECT TOP 3 a FROM t", "TOP", "NOT_IN_LANGUAGE", "TOP is not in the language",
+     "TopOne() OVER (ORDER BY ...) and CollectTop(n) OVER (ORDER BY ...) keep the first rows of a window"),
+    ("SELECT DISTINCT a FROM t", "DISTINCT", "NOT_IN_LANGUAGE", "SELECT DISTINCT is not in the language",
+     "group by the columns in a window, or count with COUNT(DISTINCT x)"),
+    ("SELECT a FROM t ORDER BY a", "ORDER", "NOT_IN_LANGUAGE", "ORDER BY has no place in a streaming query",
+     "rows come out in the order of time; ORDER BY stands in OVER ( ) only"),
+    ("SELECT a FROM t LIMIT 10", "LIMIT", "NOT_IN_LANGUAGE", "LIMIT is not in the language",
+     "TopOne() OVER (ORDER BY ...) and CollectTop(n) OVER (ORDER BY ...) keep the first rows of a window"),
+    ("SELECT a FROM t WHERE a IN (SELECT b FROM u)", "IN (", "NOT_IN_LANGUAGE", "IN (SELECT ...) is not in the language",
+     "put the query into a WITH step and JOIN it"),
+    ("SELECT a FROM t WHERE NOT EXISTS (SELECT b FROM u)", "EXISTS", "NOT_IN_LANGUAGE",
+     "EXISTS (SELECT ...) is not in the language", "put the query into a WITH step and JOIN it"),
+    ("SELECT (SELECT b FROM u) FROM t", "(", "NOT_IN_LANGUAGE", "a subquery cannot be a value",
+     "put the query into a WITH step and JOIN it"),
+    ("SELECT a FROM t, u", ",", "NOT_IN_LANGUAGE", "FROM takes one input; others are joined",
+     "write JOIN ... ON ... AND DATEDIFF(second, a, b) BETWEEN 0 AND 10"),
+    ("SELECT a FROM t RIGHT JOIN u ON a = b", "RIGHT", "NOT_IN_LANGUAGE", "RIGHT JOIN is not in the language",
+     "swap the sides and write LEFT JOIN"),
+    ("SELECT a FROM t FULL OUTER JOIN u ON a = b", "FULL", "NOT_IN_LANGUAGE", "FULL JOIN is not in the language",
+     "write a LEFT JOIN each way and UNION the two"),
+    ("SELECT a FROM t UNION ALL SELECT a FROM u", "ALL", "NOT_IN_LANGUAGE", "UNION ALL is not in the language",
+     "write UNION: it keeps duplicates, as UNION ALL does elsewhere"),
+    ("SELECT a FROM t EXCEPT SELECT a FROM u", "EXCEPT", "NOT_IN_LANGUAGE", "EXCEPT is not in the language",
+     "UNION is the only set operator; LEFT JOIN and IS NULL find what is missing"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "place", "code", "message", "hint"), ERRORS)
+def test_an_error_says_what_where_and_how_to_go_on(
+    text: str, place: str, code: str, message: str, hint: str
+) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(Source(text))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message, found.hint) == (code, message, hint)
+    assert text[found.span.start : found.span.end] == place
+
+
+def test_the_whole_complaint_is_shown_with_its_line_and_carets() -> None:
+    assert complaint("SELECT a,\n  b c d\nFROM t").splitlines() == [
+        "query:2:7: [SYNTAX] FROM, INTO or ',' was expected where 'd' stands",
+        "    b c d",
+        "        ^",
+        "  hint: a comma may be missing before it",
+    ]
+
+
+def test_a_text_that_ends_too_soon_is_marked_at_its_last_word() -> None:
+    assert complaint("SELECT a FROM t WHERE  -- and then?\n").splitlines() == [
+        "query:1:21: [SYNTAX] an expression was expected where the query ends",
+        "  SELECT a FROM t WHERE  -- and then?",
+        "                      ^",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "-- nothing"])
+def test_an_empty_text_is_an_empty_query(text: str) -> None:
+    assert "the query is empty" in complaint(text)
+
+
+def test_errors_of_all_statements_are_reported_at_once() -> None:
+    text = """CREATE TABLE i (a varchar);
+WITH s AS (SELECT a, FROM t),
+u AS (SELECT TOP 5 a FROM t),
+v AS (SELECT a FROM t)
+SELECT a FROM t ORDER BY a
+SELECT a FROM t;
+SELECT a b c FROM t; SELECT a FROM t GROUP BY Hopping(s)"""
+    places = [line.split(" ")[0] for line in complaint(text).splitlines() if line.startswith("query:")]
+    assert places == [f"query:{place}:" for place in ("1:19", "2:22", "3:14", "5:17", "7:12", "7:47")]
+
+
+def test_what_follows_an_unclosed_string_is_not_blamed() -> None:
+    assert complaint("SELECT a FROM t WHERE a = 'x\nGROUP a FROM").count("query:") == 1
+
+
+def test_the_parenthesis_that_ends_a_broken_step_is_not_blamed() -> None:
+    assert (
+        complaint(
+            "WITH s AS (SELECT a, FROM t UNION SELECT a FROM u), v AS (SELECT a FROM t) SELECT a FROM s"
+        ).count("query:")
+        == 1
+    )
