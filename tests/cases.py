@@ -6,6 +6,8 @@
     SELECT COUNT(*) AS n FROM events TIMESTAMP BY t GROUP BY TumblingWindow(second, 5)
     --- settings                  (optional; JSON, as `settings` of tideglass.testing.run)
     {"late_arrival": "5s"}
+    --- function double           (optional; JavaScript source of UDF.double)
+    function main(x) { return 2 * x; }
     --- input events              (a JSON object a line; `_arrival` and `_partition` are not payload)
     {"t": "2026-01-01T00:00:01Z"}
     --- reference registration    (optional; a JSON object a line)
@@ -26,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).with_name("cases")
-HEADER = re.compile(r"^--- (query|settings|input|reference|expect|error|runtime error)\b *(.*?) *$")
+HEADER = re.compile(r"^--- (query|settings|function|input|reference|expect|error|runtime error)\b *(.*?) *$")
 
 #: Relative tolerance of floats (A-24).
 TOLERANCE = 1e-9
@@ -42,6 +44,7 @@ class Case:
     sentence: str
     query: str = ""
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    functions: dict[str, str] = field(default_factory=dict[str, str])
     inputs: dict[str, Rows] = field(default_factory=dict[str, Rows])
     reference: dict[str, Rows] = field(default_factory=dict[str, Rows])
     expected: dict[str, Rows] = field(default_factory=dict[str, Rows])
@@ -84,6 +87,8 @@ def load(path: Path) -> Case:
                 case.query = "\n".join(body).strip()
             case "settings":
                 case.settings = json.loads("\n".join(body))
+            case "function":
+                case.functions[name] = "\n".join(body)
             case "input":
                 case.inputs[name] = json_lines(body)
             case "reference":

@@ -22,9 +22,9 @@ def named(case: Case) -> str:
 def test_the_oracle_gives_the_rows_of_the_case(case: Case) -> None:
     if case.runtime_error:
         with pytest.raises(OracleError):
-            run(case.query, case.inputs, case.reference, case.settings)
+            run(case.query, case.inputs, case.reference, case.settings, case.functions)
     else:
-        actual = run(case.query, case.inputs, case.reference, case.settings)
+        actual = run(case.query, case.inputs, case.reference, case.settings, case.functions)
         assert compare_outputs(actual, case.expected) == []
 
 

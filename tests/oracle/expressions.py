@@ -11,6 +11,7 @@ from tideglass.core.errors import Span
 from tideglass.lang import nodes as n
 
 from . import aggregates, scalars
+from .javascript import Functions
 from .rows import Row
 from .values import CastFailed, Instant, OracleError, Value, cast, holds, lookup
 from .values import equal as equals
@@ -32,6 +33,9 @@ class Bound:
 
 class Scope:
     """Evaluates expressions against the current rows of the sources."""
+
+    #: The user-defined functions of this run; set by `interpreter.run`.
+    functions: Functions | None = None
 
     def __init__(self, sources: Sequence[Bound], time: int, order: tuple[int, ...], level: tuple[int, int]):
         self.sources, self.time, self.order, self.level = tuple(sources), time, order, level
@@ -71,6 +75,12 @@ class Scope:
         for name, value in self.star():
             record.setdefault(name, value)
         return record
+
+    def event_or_value(self, expr: n.Expr) -> Value:
+        """An argument of a UDF; the source's own name means the whole event."""
+        if isinstance(expr, n.Column) and len(expr.path) == 1 and self.source(expr.path[0].text):
+            return self.event()
+        return self.value(expr)
 
     # ------------------------------------------------------------ expressions
 
@@ -162,6 +172,9 @@ class Scope:
         name, prefix = expr.name.text.lower(), ".".join(part.text for part in expr.prefix).lower()
         if prefix == "system" and name == "timestamp":
             return Instant(self.time)
+        if prefix == "udf" and self.functions is not None:
+            arguments = [self.event_or_value(argument) for argument in expr.args]
+            return self.functions.call(expr.name.text, arguments)
         if prefix:
             raise OracleError(f"not supported by the oracle: {prefix}.{name}")
         if name in ANALYTIC or (name in aggregates.NAMES and expr.over and expr.over.limit):
@@ -306,12 +319,14 @@ def aggregate(expr: n.Call, scopes: Sequence[Scope]) -> Value:
     order = expr.over.order_by if expr.over else ()
     if name in ("collecttop", "topone"):
         count = constant(arguments.pop(0)) if name == "collecttop" else 1
+        if arguments:  # NULLs are ignored, as by every aggregate but COUNT(*)
+            scopes = [scope for scope in scopes if scope.value(arguments[0]) is not None]
         keys = [[scope.value(item.expr) for item in order] for scope in scopes]
         positions = aggregates.ordered_rows(keys, [item.descending for item in order])[:count]
         chosen = [scopes[i].value(arguments[0]) if arguments else scopes[i].event() for i in positions]
         if name == "topone":
             return chosen[0] if chosen else None
-        return [{"rank": rank, "value": value} for rank, value in enumerate(chosen, 1)]
+        return [{"rank": rank, "value": value} for rank, value in enumerate(chosen, 1)] or None
     if name in ("percentile_cont", "percentile_disc"):
         function = getattr(aggregates, name)
         values = [scope.value(order[0].expr) for scope in scopes]

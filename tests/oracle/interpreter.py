@@ -14,6 +14,7 @@ from tideglass.lang import nodes as n
 
 from . import joins
 from .expressions import Bound, GroupScope, Scope, canonical, ticks_of
+from .javascript import Functions
 from .rows import Row, Settings, in_order, ingest
 from .scalars import array_argument, record_argument
 from .values import CastFailed, OracleError, Value, cast, identity, lookup, plain
@@ -31,13 +32,12 @@ def run(
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of every output, ordered by (timestamp, place in the total order).
 
-    Takes what `tideglass.testing.run` takes; JavaScript `functions` are not supported. Raises
-    OracleError where the job would stop, and the parser's QueryError.
+    Takes what `tideglass.testing.run` takes. Raises OracleError where the job would stop, and the
+    parser's QueryError.
     """
     from tideglass.lang.parser import parse
 
-    if functions:
-        raise OracleError("the oracle runs no user-defined functions")
+    Scope.functions = Functions(functions or {})
     return Interpreter(parse(Source(query)), inputs, reference or {}, Settings.read(settings)).outputs()
 
 

@@ -1,0 +1,60 @@
+"""User-defined functions in JavaScript, one call at a time (`asa.md` 4.11)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from py_mini_racer import JSEvalException, MiniRacer
+
+from .values import LEAST_BIGINT, MOST_BIGINT, Instant, OracleError, Value, plain
+
+#: Milliseconds from 0001-01-01 to 1970-01-01.
+UNIX_EPOCH_MS = 62_135_596_800_000
+
+
+class Functions:
+    """The functions of a job by name; each script declares one function."""
+
+    def __init__(self, sources: dict[str, str]) -> None:
+        self.sources = sources
+        self.context = MiniRacer() if sources else None
+
+    def call(self, name: str, arguments: Sequence[Value]) -> Value:
+        source = next((text for known, text in self.sources.items() if known.lower() == name.lower()), None)
+        declared = re.search(r"function\s+([\w$]+)", source or "")
+        if source is None or declared is None or self.context is None:
+            raise OracleError(f"no function is named UDF.{name}")
+        passed = ", ".join(map(javascript_of, arguments))
+        try:
+            text = self.context.eval(
+                f"(function () {{ {source}; const r = {declared[1]}({passed});"
+                "  if (r === undefined || r === null) return 'null';"
+                "  if (r instanceof Date) return JSON.stringify({date: r.getTime()});"
+                "  return JSON.stringify({value: r, float: typeof r === 'number' && !Number.isInteger(r)});"
+                "})()"
+            )
+        except JSEvalException as error:
+            raise OracleError(f"UDF.{name}: {error}") from None
+        return value_of(json.loads(str(text)))
+
+
+def javascript_of(value: Value) -> str:
+    if isinstance(value, Instant):
+        return f"new Date({value.ticks // 10_000 - UNIX_EPOCH_MS})"
+    return json.dumps(plain(value))
+
+
+def value_of(result: Any) -> Value:
+    """Integral numbers in the range of bigint are bigint, others float; a Date is a datetime."""
+    if result is None:
+        return None
+    if "date" in result:
+        return Instant((result["date"] + UNIX_EPOCH_MS) * 10_000)
+    value = result.get("value")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        whole = value == int(value) and LEAST_BIGINT <= value <= MOST_BIGINT
+        return int(value) if whole else float(value)
+    return value
