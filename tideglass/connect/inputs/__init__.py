@@ -1,0 +1,1 @@
+"""Where events come from: partitions, positions in them, and reading between two positions."""

@@ -1,0 +1,197 @@
+"""Files as a stream: which files there are, in which order they are read, and how far (`asa.md` 6.1).
+
+A position is plain JSON: per partition the ordered list of pieces assigned so far. A piece is
+`[file, begin, end, arrival]`: bytes [begin, end) of a file (row groups of a Parquet file) that arrived at
+one time in ticks. The list only grows, at its end, so what a position names never changes: a file that
+appears later but sorts earlier is read after those already assigned, and what is appended to a file is a
+new piece. An event's `$offset` is its piece and its place in the file, so it does not depend on batches.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.inputs.reading import Chunk, Piece, read_piece
+from tideglass.connect.inputs.stops import bytes_left, next_stop
+from tideglass.connect.spec import Format, InputSpec, format_of
+from tideglass.core.errors import InputError
+
+#: [file relative to the input's directory, begin, end, arrival time in ticks]
+PieceJson: TypeAlias = list[str | int]
+Position: TypeAlias = Mapping[str, Sequence[PieceJson]]
+
+_ONLY = "0"  # name of the partition of an input that has one
+
+
+@dataclass(frozen=True, slots=True)
+class FileInput:
+    """A stream input of files, as an `InputSpec` says."""
+
+    spec: InputSpec
+
+    def partitions(self) -> list[str]:
+        """Names of the partitions that exist now, numbers first in their order, then texts.
+
+        Raises InputError if the path does not exist.
+        """
+        if self.spec.partitions == "none":
+            self._files_of(_ONLY)
+            return [_ONLY]
+        root = self._root()
+        if not root.is_dir():
+            raise InputError(
+                f"the input {self.spec.name!r} has a partition per folder, but {root} is no folder"
+            )
+        names = [each.name for each in root.iterdir() if each.is_dir() and each.name[0] not in "._"]
+        return sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+
+    def latest(self, position: Position, limit_bytes: int | None = None) -> dict[str, list[PieceJson]]:
+        """`position` and all that is there beyond it, at most about `limit_bytes` of it.
+
+        The limit is shared equally by the partitions that have something; at least one event is taken
+        wherever there is one. Called on the driver: reads directories and a few bytes of files.
+        """
+        names = [*self.partitions()]
+        names += [name for name in position if name not in names]
+        known = {name: [list(piece) for piece in position.get(name, [])] for name in names}
+        waiting = {name: self._waiting(name, known[name]) for name in names}
+        left = limit_bytes
+        # Those with least to read first: what they leave of their share goes to the others.
+        by_size = sorted(names, key=lambda name: (sum(size for *_, size in waiting[name]), names.index(name)))
+        for place, name in enumerate(by_size):
+            share = None if left is None else max(1, left // (len(by_size) - place))
+            taken = self._take(name, known[name], waiting[name], share)
+            left = None if left is None else left - taken
+        return known
+
+    def read(
+        self,
+        partition: str,
+        start: Sequence[PieceJson],
+        end: Sequence[PieceJson],
+        fields: Fields,
+        level: str = "1.2",
+    ) -> Iterator[Chunk]:
+        """The events of a partition between two of its positions, in order; the same at every call.
+
+        Raises InputError if a file is gone or shorter than the position says.
+        """
+        for piece in self.pieces(partition, start, end):
+            yield from read_piece(piece, fields, level)
+
+    def pieces(self, partition: str, start: Sequence[PieceJson], end: Sequence[PieceJson]) -> Iterator[Piece]:
+        """What there is to read between two positions of a partition, as small values for a task."""
+        folder = self._folder(partition)
+        for ordinal, (name, begin, stop, arrival_time_ticks) in enumerate(end):
+            begin = int(start[ordinal][2]) if ordinal < len(start) else int(begin)
+            if begin < int(stop):
+                path = folder / str(name)
+                yield Piece(
+                    str(path),
+                    self._format(path),
+                    begin,
+                    int(stop),
+                    ordinal,
+                    int(arrival_time_ticks),
+                    self.spec.delimiter,
+                    self.spec.arrival,
+                )
+
+    def is_at_end(self, position: Position) -> bool:
+        """Whether the input is finished and `position` covers all of it."""
+        return self.spec.finished and self.latest(position) == {
+            name: [list(piece) for piece in position.get(name, [])] for name in self.partitions()
+        }
+
+    # ------------------------------------------------------------ listing
+
+    def _root(self) -> Path:
+        path = self.spec.path
+        return path.parent if path.is_file() or glob.has_magic(path.name) else path
+
+    def _folder(self, partition: str) -> Path:
+        return self._root() if self.spec.partitions == "none" else self._root() / partition
+
+    def _files_of(self, partition: str) -> list[str]:
+        """Names of the partition's files in reading order, without hidden (`_`, `.`) and temporary ones."""
+        path = self.spec.path
+        if self.spec.partitions == "none" and path.is_file():
+            return [path.name]
+        folder = self._folder(partition)
+        if not folder.is_dir():
+            if partition in (_ONLY,):
+                raise InputError(f"the input {self.spec.name!r} has no file or folder {path}")
+            return []
+        pattern = path.name if glob.has_magic(path.name) else "**/*"
+        found = [
+            each.relative_to(folder)
+            for each in folder.glob(pattern)
+            if each.is_file() and not each.name.endswith((".tmp", ".crc"))
+        ]
+        return sorted(each.as_posix() for each in found if not any(part[0] in "._" for part in each.parts))
+
+    def _format(self, path: Path) -> Format:
+        found = self.spec.format or format_of(path)
+        if found is None:
+            raise InputError(
+                f"the input {self.spec.name!r} does not say its format, and {path.name} does not end in "
+                ".json, .csv or .parquet; give the input a format"
+            )
+        return found
+
+    # ------------------------------------------------------------ growing
+
+    def _waiting(self, partition: str, known: Sequence[PieceJson]) -> list[tuple[str, int, int, int]]:
+        """Files with something to read: name, where to begin, modification time in ticks, bytes left."""
+        read_to: dict[str, int] = {}
+        for name, _, end, _ in known:
+            read_to[str(name)] = int(end)
+        folder = self._folder(partition)
+        names = self._files_of(partition)
+        if known and known[-1][0] in names:  # a file that was cut is finished before another begins
+            names.remove(str(known[-1][0]))
+            names.insert(0, str(known[-1][0]))
+        found: list[tuple[str, int, int, int]] = []
+        for name in names:
+            path = folder / name
+            status = os.stat(path)
+            left = bytes_left(path, self._format(path), read_to.get(name), status)
+            if left > 0:
+                found.append((name, read_to.get(name, 0), status.st_mtime_ns // 100, left))
+        return found
+
+    def _take(
+        self,
+        partition: str,
+        known: list[PieceJson],
+        waiting: Sequence[tuple[str, int, int, int]],
+        limit_bytes: int | None,
+    ) -> int:
+        """Append pieces up to the limit; the bytes taken."""
+        taken = 0
+        for name, begin, modified_ticks, _ in waiting:
+            if limit_bytes is not None and taken >= limit_bytes:
+                break
+            path = self._folder(partition) / name
+            room = None if limit_bytes is None else limit_bytes - taken
+            end, used = next_stop(
+                path, self._format(path), begin, room, self.spec.delimiter, self.spec.finished
+            )
+            if end <= begin:
+                continue
+            last = known[-1] if known else None
+            # Arrival time never decreases within a partition (`asa.md` 1.1), whatever the names' order.
+            arrival = modified_ticks if last is None else max(int(last[3]), modified_ticks)
+            same_time = last is not None and (last[3] == arrival or self.spec.arrival is not None)
+            if last is not None and last[0] == name and last[2] == begin and same_time:
+                known[-1] = [name, last[1], end, last[3]]
+            else:
+                known.append([name, begin, end, arrival])
+            taken += used
+        return taken

@@ -1,0 +1,290 @@
+"""Reading one piece of a file inside a task: blocks of whole rows, decoded one after the other."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
+from tideglass.connect.formats.decoded import (
+    INVALID_COMPRESSION,
+    INVALID_DATA,
+    INVALID_HEADER,
+    LINE,
+    Bytes,
+    Decoded,
+    Fields,
+    Ints,
+    Refusals,
+    Rejected,
+    column_name,
+)
+from tideglass.connect.formats.json import decode_json
+from tideglass.connect.formats.json_text import events_of_document, is_document, newlines, texts_between
+from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
+from tideglass.connect.inputs.arrival import arrival_ticks
+from tideglass.connect.inputs.stops import HEAD_BYTES, is_compressed
+from tideglass.connect.spec import Arrival
+from tideglass.core.errors import InputError
+from tideglass.core.types import ARRIVAL, OFFSET, Type, field
+
+#: Bytes read at once: some 100 000 events of a usual size, and little enough to stay in the cache.
+BLOCK_BYTES = 1 << 24
+#: Events decoded at once.
+BLOCK_EVENTS = 1 << 17
+#: A row longer than this is refused; the service takes events of up to 1 MB.
+LONGEST_ROW_BYTES = 1 << 28
+#: Of an offset, the bits that count bytes (or rows) within a file; those above count files.
+OFFSET_BITS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes [begin, end) of a file, or row groups of Parquet; `ordinal` counts the partition's pieces."""
+
+    path: str
+    format: str
+    begin: int
+    end: int
+    ordinal: int
+    arrival_time_ticks: int
+    delimiter: str = ","
+    arrival: Arrival | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Decoded events of one partition, in order.
+
+    table: the columns `Fields` asks for, `$arrival` (int64 ticks) and `$offset` (int64, ascending).
+    """
+
+    table: pa.Table
+    rejected: tuple[Rejected, ...] = ()
+    bytes_read: int = 0
+
+
+def read_piece(piece: Piece, fields: Fields, level: str = "1.2") -> Iterator[Chunk]:
+    """The events of a piece. Raises InputError if the file is gone or has become shorter."""
+    wanted = fields
+    if piece.arrival is not None and piece.arrival.path not in fields.paths:
+        wanted = Fields((*fields.paths, piece.arrival.path), fields.whole, fields.payload_types)
+    try:
+        for decoded, bytes_read in _decoded(piece, wanted, level):
+            yield _chunk(decoded, bytes_read, piece, fields)
+    except FileNotFoundError as error:
+        raise InputError(f"{piece.path} was there when its position was taken, but is gone") from error
+
+
+def _chunk(decoded: Decoded, bytes_read: int, piece: Piece, fields: Fields) -> Chunk:
+    table, rejected = decoded.table, decoded.rejected
+    offsets = table[LINE].to_numpy() | (piece.ordinal << OFFSET_BITS)
+    if piece.arrival is None:
+        arrival: Ints = np.full(table.num_rows, piece.arrival_time_ticks, np.int64)
+    else:
+        name = column_name(piece.arrival.path)
+        arrival, readable = arrival_ticks(table, name, piece.arrival.format)
+        if not readable.all():
+            refusals = Refusals()
+            shown = table[name].filter(pa.array(~readable)).slice(0, 3).to_pylist()
+            message = f"the arrival field {'.'.join(piece.arrival.path)} is missing or holds no time"
+            refusals.add(INVALID_DATA, message, table[LINE].to_numpy()[~readable], shown)
+            rejected = (*rejected, *refusals.all())
+            table, arrival, offsets = table.filter(pa.array(readable)), arrival[readable], offsets[readable]
+        if piece.arrival.path not in fields.paths:
+            table = table.drop_columns([name])
+    table = table.drop_columns([LINE])
+    table = table.append_column(field(ARRIVAL, Type.DATETIME), pa.array(arrival, pa.int64()))
+    table = table.append_column(field(OFFSET, Type.BIGINT), pa.array(offsets, pa.int64()))
+    return Chunk(table, rejected, bytes_read)
+
+
+def _decoded(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+    if piece.format == "parquet":
+        yield from _parquet(piece, fields, level)
+        return
+    with open(piece.path, "rb") as raw:
+        compressed = is_compressed(piece.path)
+        file = cast("io.BufferedIOBase", gzip.GzipFile(fileobj=raw) if compressed else raw)
+        try:
+            if piece.format == "csv":
+                yield from _csv(piece, file, compressed, fields, level)
+            else:
+                yield from _json(piece, file, compressed, fields, level)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            refusals = Refusals()
+            refusals.add(INVALID_COMPRESSION, f"the file is not valid gzip: {error}", [0], [piece.path])
+            yield decode_nothing(fields, level, refusals), 0
+
+
+def decode_nothing(fields: Fields, level: str, refusals: Refusals) -> Decoded:
+    """No events, but refusals."""
+    return Decoded(decode_json(pa.array([], pa.string()), fields, level).table, refusals.all())
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def _json(
+    piece: Piece, file: io.BufferedIOBase, compressed: bool, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
+    end = None if compressed else piece.end
+    if piece.begin == 0 and is_document(file.read(min(HEAD_BYTES, HEAD_BYTES if end is None else end))):
+        file.seek(0)
+        data = np.frombuffer(file.read() if end is None else file.read(end), np.uint8)
+        if len(data) >= 2**31:
+            raise InputError(f"{piece.path} is one JSON document of over 2 GB; write one event per line")
+        texts, places = events_of_document(data)
+        for start in range(0, len(texts), BLOCK_EVENTS):
+            part = slice(start, start + BLOCK_EVENTS)
+            size = len(data) if start == 0 else 0
+            yield decode_json(texts[part], fields, level, places[part]), size
+        return
+    file.seek(piece.begin)
+    for data, bounds, offset in _blocks(file, piece.begin, end, _line_bounds, piece.path):
+        if len(bounds) == 0:
+            yield decode_nothing(fields, level, _too_long(offset)), 0
+        for start in range(0, len(bounds) - 1, BLOCK_EVENTS):
+            part = bounds[start : start + BLOCK_EVENTS + 1]
+            decoded = decode_json(texts_between(data, part), fields, level, part[:-1] + offset)
+            yield decoded, int(part[-1] - part[0])
+
+
+def _line_bounds(data: Bytes) -> Ints:
+    return np.concatenate(([0], newlines(data) + 1)).astype(np.int64)
+
+
+def _too_long(place: int) -> Refusals:
+    refusals = Refusals()
+    refusals.add(INVALID_DATA, f"the event is longer than {LONGEST_ROW_BYTES >> 20} MB", [place])
+    return refusals
+
+
+def _blocks(
+    file: io.BufferedIOBase, begin: int, end: int | None, bounds_of: Any, path: str
+) -> Iterator[tuple[Bytes, Ints, int]]:
+    """Blocks of whole rows: bytes, the bounds of the rows in them, and the place of the first byte.
+
+    A row longer than allowed is left out; empty bounds stand for it. The last row may lack its line end.
+    The bytes are overwritten by the next block.
+    """
+    room = BLOCK_BYTES if end is None else max(1, min(BLOCK_BYTES, end - begin))
+    buffer = np.empty(room, np.uint8)
+    filled, place, skipping = 0, begin, False
+    while True:
+        wanted = len(buffer) - filled if end is None else min(len(buffer) - filled, end - place - filled)
+        got = file.readinto(memoryview(cast("Any", buffer))[filled : filled + wanted]) if wanted else 0
+        if got == 0 and end is not None and place + filled < end:
+            raise InputError(f"{path} has become shorter: {place + filled} bytes of {end} are left")
+        filled += got
+        last = got == 0 if end is None else place + filled == end
+        bounds = bounds_of(buffer[:filled])
+        if last and bounds[-1] < filled:
+            bounds = np.append(bounds, filled)
+        if skipping and len(bounds) > 1:  # the rest of a row that is too long
+            bounds, skipping = bounds[1:], False
+        if not skipping and len(bounds) > 1:
+            yield buffer[:filled], bounds, place
+        if last:
+            return
+        done = filled if skipping else int(bounds[-1])
+        if done == 0 and filled == len(buffer):
+            if len(buffer) >= LONGEST_ROW_BYTES:
+                yield buffer[:0], np.zeros(0, np.int64), place
+                done, skipping = filled, True
+            else:
+                buffer = np.concatenate((buffer, np.empty_like(buffer)))
+        buffer[: filled - done] = buffer[done:filled].copy()
+        filled -= done
+        place += done
+
+
+# ---------------------------------------------------------------- CSV
+
+
+def _csv(
+    piece: Piece, file: io.BufferedIOBase, compressed: bool, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
+    end = None if compressed else piece.end
+    head, header, reason, length = b"", None, "", HEAD_BYTES
+    while header is None and not reason:
+        more = file.read(length)
+        head += more
+        complete = head if more or head.endswith(b"\n") else head + b"\n"
+        try:
+            header = read_header(np.frombuffer(complete, np.uint8), piece.delimiter)
+        except ValueError as error:
+            reason = str(error)
+        if header is None and not more:
+            reason = reason or "the file has no header"
+        length *= 2
+    names, rows_begin = header if header is not None else (cast("list[str]", []), 0)
+    begin = max(piece.begin, min(rows_begin, piece.end) if end is not None else rows_begin)
+    file.seek(begin)
+
+    def bounds_of(data: Bytes) -> Ints:
+        return row_bounds(data, piece.delimiter)
+
+    if reason:
+        yield decode_nothing(fields, level, _refused_rows(piece, file, end, bounds_of, reason)), 0
+        return
+    for data, bounds, offset in _blocks(file, begin, end, bounds_of, piece.path):
+        if len(bounds) == 0:
+            yield decode_nothing(fields, level, _too_long(offset)), 0
+        for start in range(0, len(bounds) - 1, BLOCK_EVENTS):
+            part = bounds[start : start + BLOCK_EVENTS + 1]
+            lines = part[:-1] + offset
+            yield (
+                decode_csv(data, part, names, piece.delimiter, fields, level, lines),
+                int(part[-1] - part[0]),
+            )
+
+
+def _refused_rows(
+    piece: Piece, file: io.BufferedIOBase, end: int | None, bounds_of: Any, reason: str
+) -> Refusals:
+    """All rows of a piece whose header cannot be used; at least one, so that the file is seen."""
+    refusals = Refusals()
+    count = -1 if piece.begin == 0 else 0  # the header itself is no event
+    first: Sequence[bytes] = ()
+    for data, bounds, _ in _blocks(file, piece.begin, end, bounds_of, piece.path):
+        count += max(1, len(bounds) - 1)
+        first = first or [data[: int(bounds[1])].tobytes()] if len(bounds) > 1 else first
+    refusals.add(INVALID_HEADER, reason, np.full(max(1, count), piece.begin), first)
+    return refusals
+
+
+# ---------------------------------------------------------------- Parquet
+
+
+def _parquet(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+    try:
+        file = cast("Any", pyarrow.parquet).ParquetFile(piece.path)
+        columns = wanted_columns(file.schema_arrow.names, fields)
+        rows = sum(file.metadata.row_group(place).num_rows for place in range(piece.begin))
+        for group in range(piece.begin, piece.end):
+            count = file.metadata.row_group(group).num_rows
+            # A table without columns forgets how many rows it has.
+            nothing = pa.table({"$nothing": pa.nulls(count)})
+            table = file.read_row_group(group, columns=columns) if columns else nothing
+            for start in range(0, count, BLOCK_EVENTS):
+                part = table.slice(start, BLOCK_EVENTS)
+                size = file.metadata.row_group(group).total_byte_size if start == 0 else 0
+                lines = np.arange(start, min(count, start + BLOCK_EVENTS)) + rows
+                yield decode_parquet(part, fields, level, lines), size
+            rows += count
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowInvalid, OSError) as error:
+        refusals = Refusals()
+        reason = str(error).split("\n", 1)[0]
+        refusals.add(INVALID_DATA, f"the file cannot be read as Parquet: {reason}", [0], [piece.path])
+        yield decode_nothing(fields, level, refusals), 0

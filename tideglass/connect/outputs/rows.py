@@ -1,0 +1,60 @@
+"""Reading results back: an output directory, or a result file of the service's tools (`asa.md` 10.1)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow.parquet
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.formats.parquet import decode_parquet
+from tideglass.connect.spec import format_of
+from tideglass.core.errors import OutputError
+from tideglass.core.rows import rows_of
+
+
+def read_rows(path: Path | str, delimiter: str = ",") -> list[dict[str, Any]]:
+    """All rows, of a directory in the order of its file names; hidden files and `_staging` are left out.
+
+    JSON may be an array, one object per line, or objects joined by commas. Values of CSV are text.
+    Raises OutputError if there is nothing or it cannot be read.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise OutputError(f"there are no results at {path}")
+    if path.is_file():
+        return _rows_of_file(path, delimiter)
+    files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] not in "._")
+    return [row for file in files for row in _rows_of_file(file, delimiter)]
+
+
+def _rows_of_file(path: Path, delimiter: str) -> list[dict[str, Any]]:
+    file_format = format_of(path) or "json"
+    if file_format == "parquet":
+        table = cast("Any", pyarrow.parquet).read_table(path)
+        return rows_of(decode_parquet(table, Fields(whole=True)).table)
+    text = path.read_bytes().decode("utf-8-sig")
+    if file_format == "csv":
+        return [dict(row) for row in csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter)]
+    try:
+        return _json_rows(text)
+    except ValueError as error:
+        raise OutputError(f"{path} holds no JSON rows: {error}") from error
+
+
+def _json_rows(text: str) -> list[dict[str, Any]]:
+    decoder = json.JSONDecoder()
+    stripped = text.strip()
+    if stripped.startswith("["):
+        return cast("list[dict[str, Any]]", json.loads(stripped))
+    rows: list[dict[str, Any]] = []
+    at = 0
+    while at < len(stripped):
+        row, at = decoder.raw_decode(stripped, at)
+        rows.append(cast("dict[str, Any]", row))
+        while at < len(stripped) and stripped[at] in ", \t\r\n":
+            at += 1
+    return rows

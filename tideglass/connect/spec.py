@@ -1,0 +1,82 @@
+"""What a user says about an input or an output, checked once, as plain data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+Format = Literal["json", "csv", "parquet"]
+ArrivalFormat = Literal["iso", "epoch_seconds", "epoch_milliseconds"]
+
+_SUFFIXES: dict[str, Format] = {
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+}
+
+
+class Arrival(BaseModel):
+    """The payload field that says when an event arrived, instead of its file's modification time.
+
+    path: names from the top of the event downwards. format: how a text or number is to be read; a
+    datetime needs none.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: tuple[str, ...] = Field(min_length=1)
+    format: ArrivalFormat = "iso"
+
+
+class InputSpec(BaseModel):
+    """A stream input that is a file, a directory of files, or a pattern (`*` and `?` in its last part).
+
+    partitions: each sub-folder is a partition of its own, or all files are one. finished: no file will
+    appear or grow any more; the input ends. delimiter: of CSV.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    path: Path
+    format: Format | None = None
+    partitions: Literal["folders", "none"] = "none"
+    arrival: Arrival | None = None
+    delimiter: Literal[",", ";", " ", "\t", "|"] = ","
+    finished: bool = True
+
+    @field_validator("arrival", mode="before")
+    @classmethod
+    def _arrival_by_name(cls, value: object) -> object:
+        """A text is the name of a field at the top of the event."""
+        return {"path": [value]} if isinstance(value, str) else value
+
+
+class OutputSpec(BaseModel):
+    """An output: a directory of files, one or more per batch, or the console.
+
+    path: the directory; None for the console. rows_shown: rows of a batch the console shows.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    path: Path | None = None
+    format: Literal["json", "csv", "parquet", "console"] = "json"
+    delimiter: Literal[",", ";", " ", "\t", "|"] = ","
+    rows_shown: int = Field(default=20, ge=1)
+
+
+def format_of(path: Path) -> Format | None:
+    """The format a file name tells, `.gz` aside; None when it tells none.
+
+    >>> format_of(Path("tolls.json.gz"))
+    'json'
+    """
+    name = path.name.lower().removesuffix(".gz")
+    return _SUFFIXES.get(Path(name).suffix)
