@@ -194,4 +194,6 @@ class FileInput:
             else:
                 known.append([name, begin, end, arrival])
             taken += used
+            if room is not None and room < left:
+                break  # the rest of this file comes before anything of the next
         return taken
