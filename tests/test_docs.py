@@ -66,21 +66,19 @@ def test_every_json_block_is_json(path):
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks(path, "console")], ids=named)
 def test_every_console_command_ends_well(path, tmp_path):
     """Commands after `$ ` of one document run one after another in an empty folder."""
-    for body in blocks(path, "console"):
-        for line in body.splitlines():
-            if not line.startswith("$ "):
-                continue
-            words = shlex.split(line.removeprefix("$ "), comments=True)
-            assert words[0] == "tideglass", f"{named(path)}: only tideglass is run from the docs, not {line}"
-            done = subprocess.run(
-                [sys.executable, "-m", "tideglass.cli.main", *words[1:]],
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                timeout=120,
-                check=False,
-            )
-            assert done.returncode == 0, f"{named(path)}: {line}\n{done.stdout}{done.stderr}"
+    lines = "".join(blocks(path, "console")).splitlines()
+    for line in (line.removeprefix("$ ") for line in lines if line.startswith("$ ")):
+        words = shlex.split(line, comments=True)
+        assert words[0] == "tideglass", f"{named(path)}: only tideglass is run from the docs, not {line}"
+        done = subprocess.run(
+            [sys.executable, "-m", "tideglass.cli.main", *words[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, f"{named(path)}: {line}\n{done.stdout}{done.stderr}"
 
 
 def test_every_make_target_that_is_named_exists():

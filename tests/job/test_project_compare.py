@@ -110,6 +110,14 @@ def test_a_case_reads_its_inputs_with_their_arrival_times(tmp_path):
     assert case_inputs(case, "reference") == {}
 
 
+def test_an_arrival_time_may_lie_in_a_record_and_be_missing(tmp_path):
+    path = write_case(tmp_path, [])
+    path.write_text(path.read_text().replace('"ArrivalTimeField": "t"', '"ArrivalTimeField": "meta.at"'))
+    (tmp_path / "in.json").write_text('{"meta": {"at": "2026-01-01"}}\n{"meta": 1}\n')
+    rows = case_inputs(load_test_config(path).cases[0], "stream")["in"]
+    assert [row.get("_arrival") for row in rows] == ["2026-01-01", None]
+
+
 @pytest.mark.parametrize(
     ("found", "more", "verdict", "passed"),
     [

@@ -8,22 +8,34 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from tideglass.job.simulation import Simulation
     from tideglass.temporal.policies import Policies
 
 PICTURE_KINDS = (".svg", ".png")
+#: The picture shows many more events than one wants to read in a table.
+PICTURED_EVENTS = 20_000
 
 
 def simulate(
+    project: Annotated[
+        Path | None, typer.Argument(help="A project: the events of its local input are simulated.")
+    ] = None,
     example: Annotated[
         bool, typer.Option("--example", help="The twelve events of the worked example of the ASA articles.")
     ] = False,
+    of: Annotated[str | None, typer.Option(help="Which input of the project.")] = None,
+    partition: Annotated[str | None, typer.Option(help="Which partition of the input.")] = None,
+    files: Annotated[
+        list[str] | None, typer.Option("--input", metavar="NAME=PATH", help="Files to read an input from.")
+    ] = None,
     late: Annotated[str | None, typer.Option(help="Late tolerance: 5s, 2m, none.")] = None,
     out_of_order: Annotated[str | None, typer.Option(help="Out-of-order tolerance: 0s, 2m.")] = None,
     early: Annotated[str | None, typer.Option(help="Early tolerance: 5m, none.")] = None,
     policy: Annotated[str | None, typer.Option(help="adjust or drop.")] = None,
     over: Annotated[
-        bool, typer.Option("--over", help="A watermark for each key: TIMESTAMP BY ... OVER.")
+        bool, typer.Option("--over", help="The example with a watermark for each key: OVER.")
     ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Events shown in the table.")] = 50,
     out: Annotated[Path | None, typer.Option(help="Draw it too: a file ending in .svg or .png.")] = None,
 ) -> None:
     """Show what the time policies do to every event, as a table and as a picture."""
@@ -33,18 +45,22 @@ def simulate(
     from tideglass.job.simulation import EXAMPLE, EXAMPLE_POLICIES, table
     from tideglass.job.simulation import simulate as run
 
-    if not example:
-        raise TideglassError("nothing to simulate\n  hint: tideglass simulate --example")
+    if example == (project is not None):
+        raise TideglassError("name one thing to simulate: a project, or --example")
     if out is not None and out.suffix.lower() not in PICTURE_KINDS:
         raise TideglassError(f"{out}: a picture is {' or '.join(PICTURE_KINDS)}")
     options = {"late_arrival": late, "out_of_order": out_of_order, "early_arrival": early, "policy": policy}
-    policies = changed(EXAMPLE_POLICIES, {name: text for name, text in options.items() if text is not None})
-    simulation = run(EXAMPLE, policies, over)
-    Console(highlight=False).print(table(simulation))
+    given = {name: text for name, text in options.items() if text is not None}
+    pictured: Simulation | None = None
+    if project is None:
+        shown = run(EXAMPLE, changed(EXAMPLE_POLICIES, given), over)
+    else:
+        shown, pictured = _of_project(project, of, partition, files or [], given, limit, out is not None)
+    Console(highlight=False).print(table(shown))
     if out is not None:
         from tideglass.job.picture import draw
 
-        draw(simulation, out)
+        draw(pictured or shown, out)
         typer.echo(f"drawn to {out}")
 
 
@@ -62,3 +78,50 @@ def changed(policies: Policies, options: dict[str, str]) -> Policies:
         "policy": "drop",
     }
     return replace(policies, **{fields[name]: getattr(given, fields[name]) for name in options})
+
+
+def named_paths(texts: list[str]) -> dict[str, Path]:
+    """`NAME=PATH` texts as a mapping. Raises ProjectError for one without a name or a path."""
+    from tideglass.core.errors import ProjectError
+
+    paths: dict[str, Path] = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise ProjectError(f"--input {text!r} must be NAME=PATH")
+        paths[name] = Path(path)
+    return paths
+
+
+def _of_project(
+    path: Path,
+    of: str | None,
+    partition: str | None,
+    files: list[str],
+    options: dict[str, str],
+    limit: int,
+    pictured: bool,
+) -> tuple[Simulation, Simulation | None]:
+    """The simulation to be shown as a table, and one of more events for the picture."""
+    from tideglass.core.errors import ProjectError
+    from tideglass.job.project import load_project
+    from tideglass.job.recorded import partitions_of, reader_of, recorded_events
+    from tideglass.job.runner import RunOptions, plan_job
+    from tideglass.job.simulation import simulate as run
+
+    job = plan_job(load_project(path), RunOptions(inputs=named_paths(files), once=True, key_groups=1))
+    reader = reader_of(job, of)
+    known = partitions_of(job, reader)
+    chosen = partition if partition is not None else (known or [""])[0]
+    if chosen not in known:
+        raise ProjectError(
+            f"the input {reader.input!r} has no partition {chosen!r}; it has {', '.join(known)}"
+        )
+    policies = changed(reader.policies, options)
+    events = recorded_events(job, reader, chosen, max(limit, PICTURED_EVENTS) if pictured else limit)
+    if not events:
+        raise ProjectError(f"partition {chosen!r} of the input {reader.input!r} holds no events")
+    typer.echo(f"input {reader.input}, partition {chosen}: the first {min(limit, len(events))} events")
+    substreams = bool(reader.over)
+    shown = run(events[:limit], policies, substreams)
+    return shown, run(events, policies, substreams) if len(events) > limit else None

@@ -107,7 +107,7 @@ def run_case(project: Project, case: TestCase) -> CaseResult:
         key_groups=KEY_GROUPS,
         level=settings.compatibility_level,
         inputs=known_inputs(project),
-        functions={name: function.script for name, function in project.functions.items()},
+        functions={name: each.script for name, each in project.functions.items() if not each.aggregate},
     )
     batches = partition_batches(compiled.topology, case_inputs(case, "stream"))
     messages = LocalDriver(compiled.topology).run(batches, final=True)

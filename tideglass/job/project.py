@@ -5,9 +5,9 @@ with its file and a remedy. What is understood and not supported here, or lies i
 is listed in `Project.unsupported`; the project can be used without it.
 
 Two keys of a local input file are our own and ignored by the service's tools:
-`"ArrivalTimeField"` names the payload field that holds the broker's arrival stamp, so that recorded
-streams meet the time policies as they once did; `"Partitions": "folders"` makes each sub-folder of
-`FilePath` an input partition.
+`"ArrivalTimeField"` names the payload field that holds the broker's arrival stamp (dots lead into
+records), so that recorded streams meet the time policies as they once did; `"Partitions": "folders"`
+makes each sub-folder of `FilePath` an input partition.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ProjectInput:
     origin: what the project reads from, in the service's words ("Event Hub"), or "local file".
     path: the local file or folder; None for a live input, which needs `--input NAME=PATH`.
     file_format: json, csv or parquet; None where the project does not say.
-    arrival: payload field with the arrival time; None when events carry none.
+    arrival: payload field with the arrival time, dots lead into records; None when events carry none.
     """
 
     name: str
@@ -60,7 +60,7 @@ class ProjectInput:
 
 @dataclass(frozen=True, slots=True)
 class ProjectOutput:
-    """An output as the project describes it; rows go to the console or to `--output NAME=PATH`."""
+    """An output as the project describes it; where its rows go is for the run to say."""
 
     name: str
     origin: str
@@ -378,7 +378,7 @@ def _read_output(file: Path, reading: _Reading) -> None:
     problems.notice(
         file,
         f"writing to {origin} is understood, not yet supported; "
-        f"the rows of {name!r} go to the console, or to files with --output {name}=PATH",
+        f"the rows of {name!r} go to LocalRunOutputs/{name}, or where --output {name}=PATH says",
     )
     reading.outputs[name] = ProjectOutput(name, origin, file_format)
 

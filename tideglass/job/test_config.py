@@ -123,11 +123,17 @@ def case_inputs(case: TestCase, kind: str) -> dict[str, list[Row]]:
             continue
         rows = read_rows(source.path, source.file_format, source.delimiter)
         if source.arrival is not None:
-            rows = [
-                {**row, "_arrival": row[source.arrival]} if source.arrival in row else row for row in rows
-            ]
+            path = source.arrival.split(".")
+            rows = [row if (at := _walk(row, path)) is None else {**row, "_arrival": at} for row in rows]
         rows_of_input[source.name] = rows
     return rows_of_input
+
+
+def _walk(value: object, path: Sequence[str]) -> object:
+    """The value at the end of a path into records; None where there is none."""
+    for name in path:
+        value = cast("Row", value).get(name) if isinstance(value, dict) else None
+    return value
 
 
 def case_settings(case: TestCase, settings: JobSettings) -> JobSettings:
