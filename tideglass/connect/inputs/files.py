@@ -175,7 +175,7 @@ class FileInput:
     ) -> int:
         """Append pieces up to the limit; the bytes taken."""
         taken = 0
-        for name, begin, modified_ticks, _ in waiting:
+        for name, begin, modified_ticks, left in waiting:
             if limit_bytes is not None and taken >= limit_bytes:
                 break
             path = self._folder(partition) / name
