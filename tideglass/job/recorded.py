@@ -6,8 +6,6 @@ then the simulation takes over, so that every decision can be looked at.
 
 from __future__ import annotations
 
-from itertools import islice
-
 import pyarrow as pa
 
 from tideglass.connect.formats.decoded import Fields
@@ -88,10 +86,11 @@ def _keys(times: pa.Table | None, count: int) -> list[str | None]:
     """The OVER key of each event in words; None where a part of it is NULL."""
     if times is None or not count:
         return []
-    rows = rows_of(times.select([f"$over{n}" for n in range(count)]))
+    # Rows show no column that begins with `$`, those being the engine's own.
+    shown = times.select([f"$over{n}" for n in range(count)]).rename_columns(
+        [f"key{n}" for n in range(count)]
+    )
     return [
-        None
-        if any(value is None for value in row.values())
-        else ", ".join(map(str, islice(row.values(), count)))
-        for row in rows
+        None if any(value is None for value in row.values()) else ", ".join(map(str, row.values()))
+        for row in rows_of(shown)
     ]
