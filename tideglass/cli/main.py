@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from tideglass.cli import check, new, simulate, test
+from tideglass.cli import check, explain, new, run, simulate, test
 from tideglass.core.errors import TideglassError
 
 app = typer.Typer(
@@ -28,6 +28,8 @@ app = typer.Typer(
 COMMANDS = {
     "new": new.new,
     "check": check.check,
+    "explain": explain.explain,
+    "run": run.run,
     "simulate": simulate.simulate,
     "test": test.run_test_cases,
 }

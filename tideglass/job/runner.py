@@ -162,7 +162,7 @@ def _start(
 
 def _await(query: StreamingQuery) -> None:
     """Wait for the end of the query; signals stop it between batches, or at once when repeated."""
-    from pyspark.errors import StreamingQueryException
+    from tideglass.spark.query import QueryFailed, wait
 
     asked = threading.Event()
 
@@ -174,15 +174,9 @@ def _await(query: StreamingQuery) -> None:
     in_main = threading.current_thread() is threading.main_thread()
     before = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)} if in_main else {}
     try:
-        while not query.awaitTermination(1):
-            if asked.is_set() and not query.status["isTriggerActive"]:
-                query.stop()
-                return
-    except StreamingQueryException as error:
+        wait(query, asked)
+    except QueryFailed as error:
         raise explained(str(error)) from error
-    except KeyboardInterrupt:
-        query.stop()
-        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -17,6 +19,10 @@ from tideglass.spark.source import JobSource, SourceJob
 
 #: What the driver does with the messages of a batch. May run again for the same batch after a crash.
 Commit = Callable[[int, list[Message]], None]
+
+
+class QueryFailed(Exception):
+    """Spark gave the query up; the text is Spark's, with the error of a task somewhere in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +68,19 @@ def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Co
     if job.finished:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{options.interval_seconds} seconds").start()
+
+
+def wait(query: StreamingQuery, asked_to_stop: threading.Event) -> None:
+    """Wait until the query ends, or stop it between two batches once asked to.
+
+    Raises QueryFailed when it ends by an error. KeyboardInterrupt stops it at once.
+    """
+    try:
+        while not query.awaitTermination(1):
+            if asked_to_stop.is_set() and not query.status["isTriggerActive"]:
+                query.stop()
+    except StreamingQueryException as error:
+        raise QueryFailed(str(error)) from error
+    except KeyboardInterrupt:
+        query.stop()
+        raise

@@ -1,0 +1,51 @@
+"""`tideglass explain PROJECT`: what a job will do, before it does it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def explain(
+    project: Annotated[
+        Path, typer.Argument(help="A project's folder, its asaproj.json, or a query file.")
+    ] = Path("."),
+    key_groups: Annotated[int, typer.Option(min=1, help="Key groups to plan for.")] = 2,
+    sql: Annotated[bool, typer.Option("--sql/--no-sql", help="Show the SQL of each row program.")] = True,
+) -> None:
+    """Show the steps with their time spans, the stages, what crosses between them, and their SQL."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from tideglass.cli.check import known_inputs
+    from tideglass.compile import compile_query
+    from tideglass.job.project import load_project
+    from tideglass.plan.explain import explain_stages, explain_steps
+    from tideglass.runtime.stage import program_sql
+
+    loaded = load_project(project)
+    compiled = compile_query(
+        loaded.query,
+        loaded.settings.policies(),
+        key_groups=key_groups,
+        level=loaded.settings.compatibility_level,
+        inputs=known_inputs(loaded),
+    )
+    console = Console(highlight=False)
+    steps = Table(box=box.SIMPLE_HEAD, title="steps", title_justify="left", pad_edge=False)
+    steps.add_column("step")
+    steps.add_column("looks back", justify="right")
+    for step in explain_steps(compiled.plan):
+        steps.add_row(step.name, step.look_back)
+    console.print(steps)
+    for stage in explain_stages(compiled.topology):
+        console.print(stage.title, style="bold", markup=False)
+        for line in stage.operators:
+            console.print(f"  {line}", markup=False)
+    if sql:
+        for title, text in program_sql(compiled.topology):
+            console.print(title, style="bold", markup=False)
+            console.print(text, markup=False)

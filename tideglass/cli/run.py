@@ -1,0 +1,170 @@
+"""`tideglass run PROJECT`: run a job on Spark in this process, with live progress."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tideglass.job.metrics import Metrics, PartitionFacts
+    from tideglass.job.outputs import BatchRows
+    from tideglass.job.runner import RunOptions
+
+
+def run(
+    project: Annotated[
+        Path, typer.Argument(help="A project's folder, its asaproj.json, or a query file.")
+    ] = Path("."),
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", metavar="NAME=PATH", help="Files or folder of an input.")
+    ] = None,
+    outputs: Annotated[
+        list[str] | None,
+        typer.Option("--output", metavar="NAME=PATH", help="Folder of an output, or NAME=console."),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="The input is finished: read all, flush, end.")
+    ] = False,
+    run_dir: Annotated[Path | None, typer.Option(help="Where checkpoint and log live.")] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start a new run; its rows replace old ones.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files that another run left in the outputs.")
+    ] = False,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores of this machine to use.")] = None,
+    key_groups: Annotated[
+        int | None, typer.Option(min=1, help="Pieces a stage's keys are split into.")
+    ] = None,
+    batch_mb: Annotated[int, typer.Option(min=1, help="Input a batch may take, in MB.")] = 256,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the summary.")] = False,
+) -> None:
+    """Run a job from its input files to its outputs; a stopped or killed run goes on where it was."""
+    from tideglass.job.project import load_project
+    from tideglass.job.runner import RunOptions, plan_job
+
+    options = RunOptions(
+        inputs={name: Path(path) for name, path in pairs(inputs, "--input").items()},
+        outputs=pairs(outputs, "--output"),
+        once=once,
+        run_directory=run_dir,
+        fresh=fresh,
+        overwrite=overwrite,
+        cores=cores,
+        key_groups=key_groups,
+        batch_bytes=batch_mb * 1024 * 1024,
+    )
+    loaded = load_project(project)
+    job = plan_job(loaded, options)
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for notice in loaded.unsupported:
+        console.print(f"note: {notice}", style="dim", markup=False)
+    for warning in job.compiled.warnings:
+        console.print(warning.render(loaded.query), style="yellow", markup=False)
+    metrics = run_with_progress(job, console, quiet=quiet)
+    console.print(progress_table(metrics))
+    for name, spec in job.outputs.items():
+        rows = metrics.output_rows.get(name, 0)
+        place = "the console" if spec.path is None else str(spec.path)
+        console.print(f"{name}: {rows:,} rows to {place}", markup=False)
+
+
+def run_with_progress(job, console, *, quiet: bool = False) -> Metrics:
+    """Run the job and show how far it is: live on a terminal, a line a batch elsewhere."""
+    from rich.live import Live
+
+    from tideglass.connect.outputs.console import show
+    from tideglass.job.runner import run as run_job
+
+    live = Live(console=console, refresh_per_second=4) if console.is_terminal and not quiet else None
+    began = time.monotonic()
+    seen = 0
+
+    def watch(batch_id: int, given: BatchRows, metrics: Metrics) -> None:
+        nonlocal began, seen
+        now = time.monotonic()
+        rate = (metrics.events - seen) / max(now - began, 1e-9)
+        began, seen = now, metrics.events
+        for spec, table in given.shown:
+            show(table, spec, batch_id, console)
+        if live is not None:
+            live.update(progress_table(metrics, rate))
+        elif not quiet:
+            rows = sum(given.rows.values())
+            console.print(f"batch {batch_id}: {metrics.events:,} events, {rate:,.0f}/s, {rows:,} rows out")
+
+    if live is None:
+        return run_job(job, watch)
+    with live:
+        live.update("starting Spark …")
+        return run_job(job, watch)
+
+
+def pairs(given: list[str] | None, option: str) -> dict[str, str]:
+    """`NAME=PATH` texts as a dict. Raises ProjectError for one that is none."""
+    from tideglass.core.errors import ProjectError
+
+    result: dict[str, str] = {}
+    for text in given or ():
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise ProjectError(f"{option} {text!r} is not NAME=PATH")
+        result[name] = path
+    return result
+
+
+def progress_table(metrics: Metrics, rate: float | None = None) -> Table:
+    """Per input partition: events, what the policies did, watermark and delay. Fits 100 columns."""
+    from rich import box
+    from rich.table import Table
+
+    title = f"{metrics.events:,} events in {metrics.batches} batches"
+    title += f", {rate:,.0f}/s" if rate else ""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for name in ("input", "part.", "events", "early", "late", "out of ord.", "no time", "rejected"):
+        table.add_column(name, justify="left" if name in ("input", "part.") else "right", no_wrap=True)
+    table.add_column("watermark", no_wrap=True)
+    table.add_column("delay", justify="right", no_wrap=True)
+    for facts in sorted(metrics.partitions.values(), key=lambda f: (f.input, f.reader, f.partition)):
+        table.add_row(*_cells(facts))
+    return table
+
+
+def _cells(facts: PartitionFacts) -> list[str]:
+    from tideglass.job.settings import format_duration
+
+    counters, names = facts.counters, facts.counters.metrics()
+    delay = facts.delay_ticks
+    return [
+        facts.input,
+        facts.partition,
+        f"{counters.input_events + facts.rejected:,}",
+        f"{names['EarlyInputEvents']:,}",
+        f"{names['LateInputEvents']:,}",
+        f"{names['DroppedOrAdjustedEvents']:,}",
+        f"{counters.dropped_bad_timestamp + counters.dropped_null_key:,}",
+        f"{facts.rejected:,}",
+        watermark_text(facts),
+        "-" if facts.final or delay is None else format_duration(delay // 10_000_000 * 10_000_000),
+    ]
+
+
+def watermark_text(facts: PartitionFacts) -> str:
+    """The watermark to the second; in words where it is no time."""
+    from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
+
+    if facts.final:
+        return "end of input"
+    if facts.watermark_ticks == BEFORE_ALL_TICKS:
+        return "none yet"
+    return format_ticks(facts.watermark_ticks)[:19] + "Z"
+
+
+__all__ = ["RunOptions", "progress_table", "run"]
