@@ -9,7 +9,7 @@ from cases import Case, case_paths, compare, compare_outputs, load
 from hypothesis import given
 from hypothesis import settings as examples
 from oracle import OracleError, run
-from oracle.strategies import Trial, aggregations, events, trials
+from oracle.strategies import Trial, aggregations, events, later_trials, trials
 
 CASES = [load(path) for path in case_paths()]
 
@@ -83,3 +83,13 @@ def test_every_accepted_row_is_counted_once_by_tumbling_session_and_snapshot(
     for window in ("TumblingWindow(second, 3)", "SessionWindow(second, 2, 7)", "System.Timestamp()"):
         counted = run(f"SELECT COUNT(*) AS n FROM events TIMESTAMP BY t GROUP BY {window}", inputs)["output"]
         assert sum(row["n"] for row in counted) == accepted
+
+
+@given(later_trials())
+@examples(max_examples=40, deadline=None)
+def test_joins_and_analytic_functions_do_not_see_the_interleaving_of_partitions(trial: Trial) -> None:
+    regrouped = {
+        name: sorted(rows, key=lambda row: -row["_partition"]) for name, rows in trial.inputs.items()
+    }
+    expected = run(trial.query, trial.inputs, settings=trial.settings)
+    assert compare_outputs(run(trial.query, regrouped, settings=trial.settings), expected) == []

@@ -19,7 +19,7 @@ Strategy = st.SearchStrategy
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 KEYS = ["a", "a", "b", "c", None, "absent"]
-NUMBERS = [0, 1, 2, -3, 0.1, 2.5, -0.25, 1e16 + 2, 9_007_199_254_740_993, None, "absent"]
+NUMBERS = [0, 1, 2, -3, 0.1, 2.5, "7.5", -0.25, 1e16 + 2, 9_007_199_254_740_993, None, "absent"]
 MIXED = [1, 7, "1", "x", 2.5, None, "absent", {"a": 1}, {"a": {"b": "y"}}, [1, None, "z"]]
 TEXTS = ["", "alpha", "Beta", "a b ", "żółć", None, "absent"]
 
@@ -90,8 +90,11 @@ class Trial:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-def iso(seconds: float) -> str:
-    return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def iso(seconds: float, ticks: int = 0) -> str:
+    """ISO text of an instant, `ticks` of 100 ns beside a number of half seconds after START."""
+    halves = round(seconds * 2)
+    whole, fraction = divmod(halves * 5_000_000 + ticks, 10_000_000)
+    return f"{START + timedelta(seconds=whole):%Y-%m-%dT%H:%M:%S}.{fraction:07d}Z"
 
 
 @st.composite
@@ -99,11 +102,11 @@ def events(draw: st.DrawFn, most: int = 24, partitions: int = 3) -> Rows:
     """Events in arrival order: late, early, out of order, equal in time, some without a usable time."""
     rows: Rows = []
     arrival = 0.0
-    for _ in range(draw(st.integers(0, most))):
+    for _ in range(draw(st.sampled_from([*range(4), most // 3, most // 2, most, most, most]))):
         arrival += draw(st.sampled_from([0, 0, 0.5, 1, 1, 2, 5, 11]))
         ahead = draw(st.sampled_from([0, 0, 0, -0.5, -1, -2, -3, -5, -7, -60, 1, 4, 300, 301]))
         row: dict[str, Any] = {"_arrival": iso(arrival), "_partition": draw(st.integers(0, partitions - 1))}
-        time: Any = iso(arrival + ahead)
+        time: Any = iso(arrival + ahead, draw(st.sampled_from([0, 0, 0, 0, 1, -1])))
         if draw(st.integers(0, 19)) == 0:
             time = draw(st.sampled_from([None, "absent", "noon", 5]))
         drawn = {
@@ -262,3 +265,72 @@ def unions(draw: st.DrawFn) -> Trial:
 def trials() -> Strategy[Trial]:
     """Any trial that can be made of what issue 2 executes."""
     return st.one_of(projections(), aggregations(), substreams(), chains(), unions())
+
+
+# ---------------------------------------------------------------- constructs of later issues
+
+
+@st.composite
+def joins(draw: st.DrawFn) -> Trial:
+    """Two streams, or three, joined by key and time distance; or a stream with itself."""
+    unit = draw(st.sampled_from(["second", "millisecond", "minute"]))
+    scale = {"second": 1, "millisecond": 1000, "minute": 1}[unit]
+    low = draw(st.integers(-6, 3)) * scale
+    high = low + draw(st.integers(0, 8)) * scale
+    kind = draw(st.sampled_from(["JOIN", "LEFT JOIN"]))
+    extra = draw(
+        st.sampled_from(["", " AND a.k = b.k", " AND a.k = b.k AND b.v > a.v", " AND a.v IS NOT NULL"])
+    )
+    right = draw(st.sampled_from(["x", "y"]))
+    query = (
+        "SELECT a.k, a.v, b.k AS bk, b.v AS bv, System.Timestamp() AS at FROM x a TIMESTAMP BY t "
+        f"{kind} {right} b TIMESTAMP BY t ON DATEDIFF({unit}, a, b) BETWEEN {low} AND {high}{extra}"
+    )
+    if draw(st.booleans()):
+        query += f"{draw(st.sampled_from([' WHERE b.k IS NULL', ' WHERE a.v = 1']))}"
+    inputs = {"x": draw(events(most=12)), "y": draw(events(most=12))}
+    chosen = {row_name: [without_mixed_text(row) for row in rows] for row_name, rows in inputs.items()}
+    return Trial(query, chosen, draw(settings()))
+
+
+def without_mixed_text(row: dict[str, Any]) -> dict[str, Any]:
+    """A join compares fields of two rows: numeric text beside text of words would stop the job."""
+    return {name: value for name, value in row.items() if name != "v" or not isinstance(value, str)}
+
+
+@st.composite
+def analytics(draw: st.DrawFn) -> Trial:
+    """LAG, LAST, ISFIRST and moving aggregates per key, with and without WHEN."""
+    partition = draw(st.sampled_from(["", "PARTITION BY k "]))
+    when = draw(st.sampled_from(["", " WHEN v > 0", " WHEN k IS NOT NULL"]))
+    over = f"OVER ({partition}LIMIT DURATION(second, {draw(st.integers(1, 12))}){when})"
+    calls = [
+        f"LAG(v) {over} AS a",
+        f"LAG(v, 2) {over} AS b",
+        f"LAG(*) {over}.k AS c",
+        f"LAST(k) {over} AS d",
+        f"ISFIRST(second, 3) OVER ({partition or 'PARTITION BY k'}{when}) AS e",
+        f"SUM(v) {over} AS f",
+        f"COUNT(*) {over} AS g",
+        f"AVG(v) {over} AS h",
+        f"MAX(v) {over} AS i",
+    ]
+    chosen = draw(st.lists(st.sampled_from(calls), min_size=1, max_size=4, unique=True))
+    query = f"SELECT v, {', '.join(chosen)}, System.Timestamp() AS at FROM {draw(clocks())}{draw(filters())}"
+    return Trial(query, {"events": draw(events())}, draw(settings()))
+
+
+@st.composite
+def applies(draw: st.DrawFn) -> Trial:
+    """A row per element of an array that is NULL for most events."""
+    kind = draw(st.sampled_from(["CROSS", "OUTER"]))
+    query = (
+        f"SELECT k, e.ArrayIndex AS i, e.ArrayValue AS v, System.Timestamp() AS at FROM {draw(clocks())} "
+        f"{kind} APPLY GetArrayElements(TRY_CAST(m AS array)) AS e"
+    )
+    return Trial(query, {"events": draw(events())}, draw(settings()))
+
+
+def later_trials() -> Strategy[Trial]:
+    """Trials of joins, analytic functions and APPLY, which the engine does not execute yet."""
+    return st.one_of(joins(), analytics(), applies())
