@@ -6,6 +6,8 @@ but only where a row has a value there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tideglass.core.types import Type
 from tideglass.functions.conversions import convert_sql, implicit, invalid_type, refusal
 from tideglass.functions.mathematics import finite
@@ -40,11 +42,11 @@ def compare(operator: str, left: Sql, right: Sql) -> Sql:
     if types <= _NUMBERS:
         text = _compare_numbers(operator, left, right)
     elif types == {Type.DATETIME, Type.NVARCHAR}:
-        left, right = (convert_sql(side, Type.DATETIME, lenient=False) for side in (left, right))
-        return _strict(f"{left.text} {operator} {right.text}", left, right)
+        moments = [convert_sql(side, Type.DATETIME, lenient=False).text for side in (left, right)]
+        return _converted(f" {operator} ".join(moments), (left, right))
     elif types <= _NUMBERS | {Type.NVARCHAR} and len(types) == 2 and operator not in ("=", "<>"):
-        left, right = (implicit(side, Kind.NUMBER, operator, i) for i, side in enumerate((left, right), 1))
-        return _strict(_compare_numbers(operator, left, right), left, right)
+        numbers = [implicit(side, Kind.NUMBER, operator, i) for i, side in enumerate((left, right), 1)]
+        return _converted(_compare_numbers(operator, *numbers), (left, right))
     elif len(types) == 2 or (types & {Type.RECORD, Type.ARRAY} and operator not in ("=", "<>")):
         if operator == "=":
             return Sql("false", Type.BIT, left.fallible or right.fallible)
@@ -56,11 +58,11 @@ def compare(operator: str, left: Sql, right: Sql) -> Sql:
     return Sql(f"coalesce({text}, false)", Type.BIT, left.fallible or right.fallible)
 
 
-def _strict(text: str, left: Sql, right: Sql) -> Sql:
-    """A comparison one side of which was converted: not attempted where the other side is NULL."""
-    sure = [side.text for side in (left, right) if not side.fallible and side.constant is None]
-    guard = "".join(f"({side}) IS NOT NULL AND " for side in sure)
-    return Sql(f"(CASE WHEN {guard}true THEN coalesce({text}, false) ELSE false END)", Type.BIT, True)
+def _converted(text: str, given: Sequence[Sql]) -> Sql:
+    """A comparison one side of which is converted: not attempted where the other side is NULL."""
+    sure = [side.text for side in given if not side.fallible and side.constant is None]
+    known = " AND ".join(f"({side}) IS NOT NULL" for side in sure) or "true"
+    return Sql(f"(CASE WHEN {known} THEN coalesce({text}, false) ELSE false END)", Type.BIT, fallible=True)
 
 
 def _compare_numbers(operator: str, left: Sql, right: Sql) -> str:
@@ -100,7 +102,7 @@ def arithmetic(operator: str, left: Sql, right: Sql) -> Sql:
     else:
         left, right = (convert_sql(side, Type.FLOAT, lenient=False) for side in (left, right))
         result = _double(operator, left, right)
-    return strict(result, (left, right))
+    return strict(result, before, (left, right))
 
 
 def _whole(operator: str, left: Sql, right: Sql) -> Sql:
@@ -132,9 +134,10 @@ def bitwise(operator: str, left: Sql, right: Sql) -> Sql:
             "^": f"({left.text} <> {right.text})",
         }[operator]
         return Sql(text, Type.BIT, left.fallible or right.fallible)
-    left, right = (implicit(side, Kind.INTEGER, operator, i) for i, side in enumerate((left, right), 1))
+    before = (left, right)
+    left, right = (implicit(side, Kind.INTEGER, operator, i) for i, side in enumerate(before, 1))
     text = f"xor({left.text}, {right.text})" if operator == "^" else f"({left.text} {operator} {right.text})"
-    return strict(Sql(text, Type.BIGINT, left.fallible or right.fallible), (left, right))
+    return strict(Sql(text, Type.BIGINT, left.fallible or right.fallible), before, (left, right))
 
 
 def unary(operator: str, value: Sql) -> Sql:
@@ -156,9 +159,11 @@ def like(value: Sql, pattern: Sql) -> Sql:
     """LIKE; false where a side is NULL."""
     if NULL_SQL.type in (value.type, pattern.type):
         return Sql("false", Type.BIT)
-    value, pattern = (implicit(side, Kind.TEXT, "like", i) for i, side in enumerate((value, pattern), 1))
-    fallible = value.fallible or pattern.fallible
-    return Sql(f"coalesce({like_sql(value, pattern)}, false)", Type.BIT, fallible)
+    before = (value, pattern)
+    value, pattern = (implicit(side, Kind.TEXT, "like", i) for i, side in enumerate(before, 1))
+    matched = Sql(like_sql(value, pattern), Type.BIT, value.fallible or pattern.fallible)
+    held = strict(matched, before, (value, pattern))
+    return Sql(f"coalesce({held.text}, false)", Type.BIT, held.fallible)
 
 
 def condition(value: Sql) -> Sql:
@@ -175,14 +180,15 @@ def condition(value: Sql) -> Sql:
             return Sql(f"coalesce({refusal(value, Type.BIT, message).text}, false)", Type.BIT, True)
 
 
-def strict(result: Sql, args: tuple[Sql, ...]) -> Sql:
-    """The result, with arguments that may stop the job not evaluated where another one is NULL.
+def strict(result: Sql, given: Sequence[Sql], converted: Sequence[Sql]) -> Sql:
+    """The result, with conversions and arguments that may stop the job not tried where another one is NULL.
 
-    A row gives the same whether or not the NULL in it is known before (all of a column may be NULL).
+    So a row gives the same whether or not the NULL in it is known before (all of a column may be NULL).
     """
-    risky = any(arg.fallible for arg in args)
-    sure = [arg.text for arg in args if not arg.fallible and arg.constant is None]
-    if not risky or not sure:
+    if len(given) < 2 or not any(arg.fallible for arg in converted):
+        return result
+    sure = [arg.text for arg in given if not arg.fallible and arg.constant is None]
+    if not sure:
         return result
     nulls = " OR ".join(f"({text}) IS NULL" for text in sure)
     return Sql(f"CASE WHEN {nulls} THEN NULL ELSE {result.text} END", result.type, True, result.raw)

@@ -15,8 +15,8 @@ MACROS = (
     # `json` makes the text compact.
     "tg_json_parse(s) AS CASE WHEN tg_strict_json(s) AND json_type(s) = 'OBJECT' "
     "THEN CAST(json(s) AS VARCHAR) END",
-    "tg_key_path(k) AS '$.\"' || replace(replace(k, '\\', '\\\\'), '\"', '\\\"') || '\"'",
     "tg_members(r) AS list_zip(json_keys(r), json_extract(r, '$.*'))",
+    "tg_field(r, k) AS list_filter(tg_members(r), lambda p: p[1] = k)[1][2]",
     # The members of b that a lacks follow those of a.
     "tg_merge(a, b) AS CASE WHEN b IS NULL OR b = '{}' THEN a WHEN a IS NULL OR a = '{}' THEN b "
     "WHEN list_has_any(json_keys(a), json_keys(b)) THEN a[:-2] || coalesce(array_to_string(list_transform("
@@ -26,9 +26,21 @@ MACROS = (
 )
 
 
-def member_path(key: str) -> str:
-    """The JSON path of a field of a record, whatever its name."""
-    return '$."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"'
+def path_of(keys: Sequence[str]) -> str | None:
+    """The JSON path to a field; None for names a path cannot hold: the empty one, and stars, even quoted."""
+    if any(key == "" or "*" in key for key in keys):
+        return None
+    return "$" + "".join('."' + key.replace("\\", "\\\\").replace('"', '\\"') + '"' for key in keys)
+
+
+def field_sql(record: str, keys: Sequence[str]) -> str:
+    """SQL of the JSON text of a field of a record, NULL if there is none."""
+    path = path_of(keys)
+    if path is not None:
+        return f"json_extract({record}, {literal_sql(path)})"
+    for key in keys:
+        record = f"tg_field({record}, {literal_sql(key)})"
+    return record
 
 
 def _raw(text: str) -> Sql:
@@ -48,8 +60,8 @@ def _array_element(args: Sequence[Sql]) -> Sql:
 def _property(args: Sequence[Sql]) -> Sql:
     record, name = args
     if isinstance(name.constant, str):
-        return _raw(f"json_extract({record.text}, {literal_sql(member_path(name.constant))})")
-    return _raw(f"json_extract({record.text}, tg_key_path({name.text}))")
+        return _raw(field_sql(record.text, (name.constant,)))
+    return _raw(f"tg_field({record.text}, {name.text})")
 
 
 def _gettype(args: Sequence[Sql]) -> Sql:
@@ -79,7 +91,7 @@ def _record_has(args: Sequence[Sql]) -> Sql:
     record, name = args
     if record.type is Type.NULL:
         return Sql("false", Type.BIT)
-    return Sql(f"(json_type({record.text}, tg_key_path({name.text})) IS NOT NULL)", Type.BIT)
+    return Sql(f"coalesce(list_contains(json_keys({record.text}), {name.text}), false)", Type.BIT)
 
 
 _FAMILY = "record and array"

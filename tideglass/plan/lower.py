@@ -16,7 +16,7 @@ from tideglass.functions import operators
 from tideglass.functions.catalogue import ENGINE, SCALARS
 from tideglass.functions.conversions import combine, convert_sql, implicit
 from tideglass.functions.javascript import call_sql
-from tideglass.functions.records import member_path
+from tideglass.functions.records import field_sql
 from tideglass.functions.signature import NULL_SQL, Kind, ScalarSignature, Sql, literal_sql
 from tideglass.plan.nodes import Call, Case, Cast, Expr, Literal, Path, Ref
 
@@ -75,11 +75,6 @@ def lower_condition(expr: Expr, types: Mapping[str, Type], level: str = "1.2") -
 def quoted(name: str) -> str:
     """A column's name as SQL."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def path_literal(path: Path) -> str:
-    """The JSON path of the fields, as a SQL literal."""
-    return literal_sql("$" + "".join(member_path(key)[1:] for key in path.keys))
 
 
 def key_of(expr: Expr) -> str:
@@ -225,7 +220,7 @@ class _Lowering:
             return Sql("NULL", Type.VARIANT, base.fallible, raw=True)
         if self.types[path.base.name] is not Type.RECORD:
             return NULL_SQL
-        text = f"CAST(json_extract({quoted(path.base.name)}, {path_literal(path)}) AS VARCHAR)"
+        text = f"CAST({field_sql(quoted(path.base.name), path.keys)} AS VARCHAR)"
         return Sql(text, Type.VARIANT, raw=True)
 
     def case(self, case: Case) -> Sql:
@@ -294,7 +289,7 @@ class _Lowering:
         built = signature.build(converted)
         fallible = built.fallible or any(arg.fallible for arg in converted)
         built = Sql(built.text, built.type, fallible, built.raw)
-        return operators.strict(built, tuple(converted)) if signature.strict else built
+        return operators.strict(built, given, converted) if signature.strict else built
 
 
 def _nulls(exprs: Sequence[Expr]) -> list[Expr]:

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.core.iso import flat
-from tideglass.core.sql import query
-from tideglass.functions.records import member_path
+from tideglass.core.sql import connection, query
+from tideglass.functions.catalogue import prepare
+from tideglass.functions.records import field_sql, path_of
 from tideglass.functions.signature import literal_sql
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
@@ -28,13 +29,21 @@ _MOST_SPELLINGS = 4
 
 def extract_sql(record: str, paths: Sequence[Keys]) -> str:
     """SQL of a table with one column `c<n>` of JSON text per path; `record` is SQL, the table is `rows`."""
-    places = ", ".join(literal_sql("$" + "".join(member_path(key)[1:] for key in keys)) for keys in paths)
-    columns = ", ".join(f"CAST(found[{n + 1}] AS VARCHAR) AS c{n}" for n in range(len(paths)))
-    return f"SELECT {columns} FROM (SELECT json_extract({record}, [{places}]) AS found FROM rows)"
+    together = {n: path for n, keys in enumerate(paths) if (path := path_of(keys)) is not None}
+    place = {n: position for position, n in enumerate(together, 1)}
+    columns = ", ".join(
+        f"CAST({f'found[{place[n]}]' if n in place else field_sql('record', keys)} AS VARCHAR) AS c{n}"
+        for n, keys in enumerate(paths)
+    )
+    found = (
+        f"json_extract({record}, [{', '.join(map(literal_sql, together.values()))}])" if together else "NULL"
+    )
+    return f"SELECT {columns} FROM (SELECT {record} AS record, {found} AS found FROM rows)"
 
 
 def extract(records: pa.Array | pa.ChunkedArray, paths: Sequence[Keys]) -> list[pa.Array]:
     """The JSON text each path leads to in each record; NULL where it leads nowhere."""
+    prepare(connection())
     texts = flat(records)
     found = query(extract_sql("r", paths), rows=pa.table({"r": texts}))
     return [_other_spellings(texts, keys, flat(found[f"c{n}"])) for n, keys in enumerate(paths)]

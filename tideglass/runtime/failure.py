@@ -23,7 +23,7 @@ def message_of(problem: Exception) -> str:
     text = str(problem)
     if "EvaluationError: " in text:
         return text.split("EvaluationError: ", 1)[1].split("\n")[0].strip()
-    if text.startswith("Out of Range Error"):
+    if text.startswith(("Out of Range Error", "Conversion Error")):
         return OVERFLOW
     return text.removeprefix("Invalid Input Error: ").split("\n\nLINE ")[0].strip()
 
