@@ -129,7 +129,7 @@ def test_trailing_commas_are_refused(event: str):
     ["NaN", ": NaN,", ",]", ", }", "[-inf]", ": 99999999999999999999,", 'a \\" : nan, \\"', "banana, inn"],
 )
 def test_what_looks_forbidden_inside_a_text_is_fine(text: str):
-    decoded = decode(['{"a": "%s"}' % text], "a")
+    decoded = decode(['{"a": "' + text + '"}'], "a")
     assert column(decoded, "a") == [json.loads(f'"{text}"')]
     assert decoded.rejected == ()
 
@@ -151,7 +151,7 @@ def test_what_looks_forbidden_inside_a_text_is_fine(text: str):
     ],
 )
 def test_integers_outside_int64_refuse_the_event_even_in_fields_not_asked_for(number: str, accepted: bool):
-    decoded = decode(['{"a": 1, "other": %s}' % number], "a")
+    decoded = decode(['{"a": 1, "other": ' + number + "}"], "a")
     assert decoded.table.num_rows == accepted
 
 

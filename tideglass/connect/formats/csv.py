@@ -1,4 +1,4 @@
-"""CSV events: a header line, then an event a row; fields are text until CREATE TABLE types them (`asa.md` 5.3).
+"""CSV events: a header line, then a row each; fields are text until CREATE TABLE types them (`asa.md` 5.3).
 
 A quoted field may hold delimiters, line ends and doubled quotes; a quote elsewhere is an ordinary character
 of its field.
@@ -67,12 +67,12 @@ def _bounds_by_rule(text: bytes, line_starts: Ints, delimiter: str) -> Ints:
         end = next_line[at]
         if text.count(b'"', at, end) % 2:
             found = row.match(text, at)
-            if found is None or not found.group().endswith(b"\n"):
-                if found is None and _opens_to_the_end(text, at, mark):
-                    break  # the quote is still open: an incomplete row
-                at = end
+            if found is None and not _opens_to_the_end(text, at, mark):
+                at = end  # a stray quote: the row ends with its line
                 bounds.append(at)
                 continue
+            if found is None or not found.group().endswith(b"\n"):
+                break  # a quote is still open, or the line end is missing: an incomplete row
             end = found.end()
         at = end
         bounds.append(at)
@@ -88,7 +88,7 @@ def _opens_to_the_end(text: bytes, at: int, mark: bytes) -> bool:
 def read_header(data: Bytes, delimiter: str) -> tuple[list[str], int] | None:
     """The column names of a file and where its rows begin; None while the header line is incomplete.
 
-    Raises ValueError if two columns have one name or the names are no UTF-8 (`InvalidHeader`).
+    Raises ValueError if there are no names, two columns have one, or they are no UTF-8 (`InvalidHeader`).
     """
     begin = len(BYTE_ORDER_MARK) if data[:3].tobytes() == BYTE_ORDER_MARK else 0
     bounds = row_bounds(data[begin:], delimiter)
@@ -100,6 +100,8 @@ def read_header(data: Bytes, delimiter: str) -> tuple[list[str], int] | None:
     except UnicodeDecodeError:
         raise ValueError("the header is not valid UTF-8") from None
     names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    if not any(names):
+        raise ValueError("the header names no column")
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise ValueError(f"the header names the column {doubled[0]!r} twice")

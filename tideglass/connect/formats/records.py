@@ -18,6 +18,8 @@ from tideglass.core.types import PAYLOAD, Type
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
+_HIDING = "\ue000"  # a private character, before names that begin with $
+
 TypedColumns = Mapping[str, tuple[pa.Array, Type]]
 
 
@@ -81,11 +83,7 @@ def _shown(columns: TypedColumns, count: int) -> pa.Array:
     if not columns:
         return pa.array(["{}"] * count, pa.string())
     # json_lines leaves out names that begin with $, which here are names like any other.
-    safe = {f"{place}{name}": value for place, (name, value) in enumerate(columns.items())}
-    if not any(name.startswith("$") for name in columns):
-        safe = dict(columns)
-    table = pa.table(
-        [array for array, _ in safe.values()],
-        schema=pa.schema([types.field(name, type_) for name, (_, type_) in safe.items()]),
-    )
-    return json_lines(table)
+    names = [_HIDING + name if name.startswith("$") else name for name in columns]
+    fields = [types.field(name, type_) for name, (_, type_) in zip(names, columns.values(), strict=True)]
+    texts = json_lines(pa.table([array for array, _ in columns.values()], schema=pa.schema(fields)))
+    return pc.replace_substring(texts, f'"{_HIDING}$', '"$') if names != list(columns) else texts

@@ -43,7 +43,7 @@ class FileInput:
         if self.spec.partitions == "none":
             self._files_of(_ONLY)
             return [_ONLY]
-        root = self._root()
+        root = self.spec.path
         if not root.is_dir():
             raise InputError(
                 f"the input {self.spec.name!r} has a partition per folder, but {root} is no folder"

@@ -7,6 +7,7 @@ import json
 import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tideglass.connect.outputs.layout import spread
 from tideglass.connect.spec import OutputSpec
@@ -19,12 +20,14 @@ def show(table: pa.Table, spec: OutputSpec, batch_id: int, console: Console | No
         return
     first = spread(table.slice(0, spec.rows_shown))
     names = [name for name in first.column_names if not name.startswith("$")]
-    shown = Table(title=f"{spec.name}, batch {batch_id}: {table.num_rows} rows", title_justify="left")
+    shown = Table()
     for name in names:
-        shown.add_column(name, no_wrap=True)
+        shown.add_column(Text(name), no_wrap=True)
     for row in rows_of(first):
-        shown.add_row(*(_text(row[name]) for name in names))
-    (console or Console()).print(shown)
+        shown.add_row(*(Text(_text(row[name])) for name in names))
+    console = console or Console()
+    console.print(f"{spec.name}, batch {batch_id}: {table.num_rows} rows", markup=False, highlight=False)
+    console.print(shown)
 
 
 def _text(value: object) -> str:

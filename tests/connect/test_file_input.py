@@ -1,0 +1,292 @@
+"""Files as a stream: order, positions, growth, cuts, arrival times."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.inputs import reading, stops
+from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.inputs.reading import Chunk
+from tideglass.connect.spec import InputSpec
+from tideglass.core.errors import InputError
+from tideglass.core.time import parse_ticks
+from tideglass.core.types import ARRIVAL, OFFSET
+
+N = Fields((("n",),))
+
+
+def an_input(path: Path, **more: Any) -> FileInput:
+    return FileInput(InputSpec(name="in", path=path, **more))
+
+
+def chunks(source: FileInput, start: Any, end: Any, partition: str = "0", fields: Fields = N) -> list[Chunk]:
+    return list(source.read(partition, start.get(partition, []), end[partition], fields))
+
+
+def values(read: list[Chunk], name: str = "$payload.n") -> list[Any]:
+    return [value for chunk in read for value in chunk.table[name].to_pylist()]
+
+
+def lines(*numbers: int) -> str:
+    return "".join(json.dumps({"n": n}) + "\n" for n in numbers)
+
+
+def test_files_are_read_in_the_order_of_their_names(tmp_path: Path):
+    for name, n in (
+        ("b.json", 2),
+        ("a.json", 1),
+        ("c/d.json", 3),
+        ("_x.json", 9),
+        (".y.json", 9),
+        ("z.json.tmp", 9),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(lines(n))
+    source = an_input(tmp_path)
+    read = chunks(source, {}, source.latest({}))
+    assert values(read) == [1, 2, 3]
+    assert values(read, OFFSET) == [0, 1 << 40, 2 << 40]
+
+
+def test_sub_folders_are_partitions_numbers_before_names(tmp_path: Path):
+    for name in ("10", "9", "east", "_tmp"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.json").write_text(lines(len(name)))
+    source = an_input(tmp_path, partitions="folders")
+    assert source.partitions() == ["9", "10", "east"]
+    end = source.latest({})
+    assert [values(chunks(source, {}, end, name)) for name in source.partitions()] == [[1], [2], [4]]
+
+
+def test_one_file_and_a_pattern_are_inputs_too(tmp_path: Path):
+    (tmp_path / "a1.json").write_text(lines(1))
+    (tmp_path / "a2.json").write_text(lines(2))
+    (tmp_path / "b1.json").write_text(lines(3))
+    one, some = an_input(tmp_path / "b1.json"), an_input(tmp_path / "a*.json")
+    assert values(chunks(one, {}, one.latest({}))) == [3]
+    assert values(chunks(some, {}, some.latest({}))) == [1, 2]
+
+
+def test_a_file_that_appears_later_is_read_later_wherever_it_sorts(tmp_path: Path):
+    (tmp_path / "b.json").write_text(lines(1))
+    source = an_input(tmp_path, finished=False)
+    first = source.latest({})
+    (tmp_path / "a.json").write_text(lines(2))
+    second = source.latest(first)
+    assert values(chunks(source, first, second)) == [2]
+    assert values(chunks(source, {}, second)) == [1, 2]
+    assert second["0"][: len(first["0"])] == first["0"]
+
+
+def test_a_growing_file_is_read_to_its_last_whole_line(tmp_path: Path):
+    file = tmp_path / "a.json"
+    file.write_text(lines(1) + '{"n": ')
+    source = an_input(tmp_path, finished=False)
+    first = source.latest({})
+    assert values(chunks(source, {}, first)) == [1]
+    assert source.latest(first) == first
+    with file.open("a") as more:
+        more.write("2}\n" + '{"n": 3}')
+    second = source.latest(first)
+    assert values(chunks(source, first, second)) == [2]
+    assert not source.is_at_end(second)
+    finished = an_input(tmp_path)
+    third = finished.latest(second)
+    assert values(chunks(finished, second, third)) == [3]
+    assert finished.is_at_end(third)
+
+
+def test_a_growing_csv_is_read_to_its_last_whole_row(tmp_path: Path):
+    file = tmp_path / "a.csv"
+    file.write_text("n,m")
+    source = an_input(tmp_path, finished=False)
+    assert source.latest({}) == {"0": []}
+    file.write_text('n,m\n1,"x\ny"\n2,"p\nq')
+    first = source.latest({})
+    assert values(chunks(source, {}, first)) == ["1"]
+    with file.open("a") as more:
+        more.write('"\n3,z\n')
+    second = source.latest(first)
+    assert values(chunks(source, first, second)) == ["2", "3"]
+    assert values(chunks(source, {}, second)) == ["1", "2", "3"]
+
+
+def test_arrival_is_the_modification_time_and_never_decreases(tmp_path: Path):
+    for name, seconds in (("a.json", 30), ("b.json", 10), ("c.json", 40)):
+        (tmp_path / name).write_text(lines(1))
+        os.utime(tmp_path / name, (seconds, seconds))
+    source = an_input(tmp_path)
+    assert values(chunks(source, {}, source.latest({})), ARRIVAL) == [300_000_000, 300_000_000, 400_000_000]
+
+
+def test_what_is_appended_later_arrives_later_also_when_read_again(tmp_path: Path):
+    file = tmp_path / "a.json"
+    file.write_text(lines(1))
+    os.utime(file, (10, 10))
+    source = an_input(tmp_path, finished=False)
+    first = source.latest({})
+    with file.open("a") as more:
+        more.write(lines(2))
+    os.utime(file, (20, 20))
+    second = source.latest(first)
+    assert values(chunks(source, {}, second), ARRIVAL) == [100_000_000, 200_000_000]
+    assert sorted(set(offsets := values(chunks(source, {}, second), OFFSET))) == offsets
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "moment"),
+    [
+        ("iso", "2026-01-01T00:00:05.1234567+01:00", "2025-12-31T23:00:05.1234567Z"),
+        ("epoch_milliseconds", 1500, "1970-01-01T00:00:01.5Z"),
+        ("epoch_milliseconds", "1500", "1970-01-01T00:00:01.5Z"),
+        ("epoch_seconds", 1.25, "1970-01-01T00:00:01.25Z"),
+        ("epoch_seconds", -1, "1969-12-31T23:59:59Z"),
+    ],
+)
+def test_an_arrival_field_stands_in_for_the_modification_time(
+    tmp_path: Path, form: str, value: object, moment: str
+):
+    (tmp_path / "a.json").write_text(
+        json.dumps({"n": 1, "x": {"at": value}}) + "\n" + json.dumps({"n": 2}) + "\n"
+    )
+    source = an_input(tmp_path, arrival={"path": ["x", "at"], "format": form})
+    read = chunks(source, {}, source.latest({}))
+    assert (values(read), values(read, ARRIVAL)) == ([1], [parse_ticks(moment)])
+    assert "$payload.x.at" not in read[0].table.column_names
+    assert [(r.count, r.message) for r in read[0].rejected] == [
+        (1, "the arrival field x.at is missing or holds no time")
+    ]
+
+
+def test_a_datetime_column_of_parquet_can_be_the_arrival_time(tmp_path: Path):
+    pq.write_table(
+        pa.table({"n": [1], "at": pa.array([1234567], pa.timestamp("us"))}), tmp_path / "a.parquet"
+    )
+    source = an_input(tmp_path, arrival="at")
+    assert values(chunks(source, {}, source.latest({})), ARRIVAL) == [12345670]
+
+
+def test_the_limit_is_shared_by_the_partitions_and_the_rest_comes_later(tmp_path: Path):
+    for name, count in (("0", 10), ("1", 1000), ("2", 1000)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.json").write_text(lines(*range(count)))
+    source = an_input(tmp_path, partitions="folders")
+    end = source.latest({}, limit_bytes=6000)
+    sizes = {name: sum(int(piece[2]) - int(piece[1]) for piece in pieces) for name, pieces in end.items()}
+    assert sizes["0"] == (tmp_path / "0/a.json").stat().st_size
+    assert abs(sizes["1"] - sizes["2"]) < 20
+    assert 5900 < sum(sizes.values()) <= 6000
+
+
+def _write(folder: Path, form: str, events: list[list[int]]) -> None:
+    for place, file in enumerate(events):
+        path = folder / f"{place}.{form}"
+        if form == "json":
+            path.write_text("".join(json.dumps({"n": n, "s": "x" * (n % 40)}) + "\n" for n in file))
+        elif form == "csv":
+            path.write_text(
+                "n,s\n" + "".join(f'{n},"{"x" * (n % 9)}{chr(10) if n % 3 == 0 else ""}"\n' for n in file)
+            )
+        else:
+            pq.write_table(pa.table({"n": file, "s": ["x"] * len(file)}), path, row_group_size=7)
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_any_cuts_give_the_same_events_with_the_same_offsets(tmp_path_factory: Any, form: str, data: Any):
+    folder = tmp_path_factory.mktemp("in")
+    counts = data.draw(st.lists(st.integers(0, 60), max_size=4))
+    numbers = iter(range(1000))
+    events = [[next(numbers) for _ in range(count)] for count in counts]
+    _write(folder, form, events)
+    source = an_input(folder)
+    whole = chunks(source, {}, source.latest({}))
+    assert [int(n) for n in values(whole)] == [n for file in events for n in file]
+    offsets = values(whole, OFFSET)
+    assert all(np.diff(offsets) > 0)
+
+    position: Any = {}
+    parts: list[Chunk] = []
+    while not source.is_at_end(position):
+        end = source.latest(position, data.draw(st.integers(1, 700)))
+        assert end != position
+        parts += chunks(source, position, end)
+        position = end
+    assert (values(parts), values(parts, OFFSET)) == (values(whole), offsets)
+    assert sum(chunk.bytes_read for chunk in parts) == sum(chunk.bytes_read for chunk in whole)
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_small_blocks_give_the_same_events(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch):
+    _write(tmp_path, form, [list(range(200))])
+    source = an_input(tmp_path)
+    whole = chunks(source, {}, source.latest({}))
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(reading, "BLOCK_EVENTS", 3)
+    monkeypatch.setattr(stops, "_CSV_BLOCK", 16)
+    parts = chunks(source, {}, source.latest({}))
+    assert len(parts) > 20
+    assert (values(parts), values(parts, OFFSET)) == (values(whole), values(whole, OFFSET))
+
+
+def test_compressed_files_are_read_whole(tmp_path: Path):
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(lines(1, 2).encode()))
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"n\n3\n4"))
+    (tmp_path / "c.json.gz").write_bytes(gzip.compress(b'[{"n": 5}]'))
+    source = an_input(tmp_path)
+    first = source.latest({}, limit_bytes=1)
+    assert values(chunks(source, {}, first)) == [1, 2]
+    assert values(chunks(source, first, source.latest(first))) == ["3", "4", 5]
+
+
+@pytest.mark.parametrize("text", ['[{"n":1},\n{"n":2}]', '{"n":1},\n{"n":2}', '{\n"n":1}\n{"n":\n2}'])
+def test_documents_are_read_whole_and_once(tmp_path: Path, text: str):
+    file = tmp_path / "a.json"
+    file.write_text(text)
+    source = an_input(tmp_path, finished=False)
+    end = source.latest({}, limit_bytes=1)
+    assert values(chunks(source, {}, end)) == [1, 2]
+    file.write_text(text + text)
+    assert source.latest(end) == end
+
+
+def test_a_count_alone_reads_no_column_of_parquet(tmp_path: Path):
+    _write(tmp_path, "parquet", [list(range(10))])
+    source = an_input(tmp_path)
+    assert sum(c.table.num_rows for c in chunks(source, {}, source.latest({}), fields=Fields())) == 10
+
+
+def test_an_input_that_is_not_there_says_so(tmp_path: Path):
+    with pytest.raises(InputError, match="has no file or folder"):
+        an_input(tmp_path / "nowhere").latest({})
+    (tmp_path / "a.txt").write_text("x")
+    with pytest.raises(InputError, match="does not say its format"):
+        an_input(tmp_path).latest({})
+    with pytest.raises(InputError, match="a partition per folder"):
+        an_input(tmp_path / "a.txt", partitions="folders").partitions()
+
+
+def test_a_file_that_is_gone_or_shorter_is_an_error(tmp_path: Path):
+    file = tmp_path / "a.json"
+    file.write_text(lines(1, 2, 3))
+    source = an_input(tmp_path)
+    end = source.latest({})
+    file.write_text(lines(1))
+    with pytest.raises(InputError, match="has become shorter"):
+        chunks(source, {}, end)
+    file.unlink()
+    with pytest.raises(InputError, match="is gone"):
+        chunks(source, {}, end)
