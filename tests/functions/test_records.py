@@ -127,6 +127,7 @@ def scripts() -> None:
             "length": "function f(s) { return s.length; }",
             "boom": "function f() { throw new Error('no'); }",
             "odd": "function f(k) { return k === 'nan' ? NaN : k === 'undefined' ? undefined : () => 1; }",
+            "when": "function f(t) { return new Date(t); }",
             "third": "function f(x) { return x / 3; }",
         }
     )
@@ -150,6 +151,11 @@ def test_datetimes_are_dates() -> None:
     assert values(Call("udf.same", (Ref("x"),)), day) == ["2020-01-01T00:00:00.1230000Z"]
 
 
+def test_a_date_is_a_datetime() -> None:
+    assert value(call("gettype", call("udf.when", -1))) == "datetime"
+    assert value(call("udf.when", -1)) == "1969-12-31T23:59:59.9990000Z"
+
+
 def test_results_are_used_like_any_value() -> None:
     assert value(call("+", Call("udf.sum", (Ref("a"), Ref("b"))), 1), a=1, b=2) == 4
 
@@ -164,6 +170,8 @@ def test_a_failing_script_stops_the_job() -> None:
     with pytest.raises(EvaluationError, match="a function is no value"):
         value(call("udf.odd", "function"))
     assert value(call("udf.odd", "undefined")) is None
+    with pytest.raises(EvaluationError, match="no valid date"):
+        value(call("udf.when", "noon"))
 
 
 def test_a_script_that_cannot_be_used_is_refused() -> None:

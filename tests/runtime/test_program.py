@@ -301,7 +301,7 @@ def test_lower_asks_for_columns_whose_type_only_values_know() -> None:
 
 
 def test_a_uniform_program_is_one_statement(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tideglass.runtime import program as module
+    from tideglass.runtime import block as module
 
     asked: list[str] = []
     real = module.query

@@ -33,7 +33,10 @@ tideglass.encode = function (v) {
         return 'i' + BigInt(v).toString();
       return 'f' + v;
     case 'object':
-      if (v instanceof Date) return 'd' + v.getTime();
+      if (v instanceof Date) {
+        if (isNaN(v)) throw new Error('the result is no valid date');
+        return 'd' + v.getTime();
+      }
       return (Array.isArray(v) ? 'a' : 'r') + JSON.stringify(v);
   }
   throw new Error('a ' + typeof v + ' is no value of the query language');
