@@ -24,6 +24,8 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     # The offset of an earlier batch may be a silent one; a batch without rows still moves watermarks.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Workers start with everything imported.
+    "spark.python.daemon.module": "tideglass.spark.daemon",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
