@@ -102,7 +102,8 @@ def json_sql(column: str, type_: Type) -> str:
         case Type.BIGINT:
             return f"{column}::VARCHAR"
         case Type.FLOAT:
-            return f"CASE WHEN {column} IS NOT NULL THEN CASE WHEN isfinite({column}) THEN {column}::VARCHAR ELSE 'null' END END"
+            finite = f"WHEN isfinite({column}) THEN {column}::VARCHAR"
+            return f"CASE {finite} WHEN {column} IS NOT NULL THEN 'null' END"
         case Type.NVARCHAR:
             return f"to_json({column})::VARCHAR"
         case Type.DATETIME:
@@ -182,5 +183,6 @@ def refusal(function: str, type_name: str, allowed: tuple[Type, ...], place: str
     """The service's message for a value of the wrong type."""
     names = ", ".join(f"'{kind}'" for kind in allowed)
     return EvaluationError(
-        f"The {place} argument of function {function} has invalid type '{type_name}'. Only {names} is allowed."
+        f"The {place} argument of function {function} has invalid type '{type_name}'. "
+        f"Only {names} is allowed."
     )

@@ -25,7 +25,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
+
+pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]

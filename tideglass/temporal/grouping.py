@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from tideglass.core.sql import query
 from tideglass.core.types import ARROW_TYPE, Type, field, types_of
 from tideglass.core.values import canonical_text, flat, unify
+
+pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 Integers = npt.NDArray[np.int64]
 

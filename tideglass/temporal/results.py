@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from tideglass.core.errors import EvaluationError
 from tideglass.core.sql import query
@@ -30,6 +30,8 @@ from tideglass.core.values import flat, settle, to_variant
 from tideglass.temporal.aggregates import COUNT_OF_ROWS, EXTREMES, SPREADS, AggregateSpec
 from tideglass.temporal.exact import ExactSums, float_of_ratio, whole_of_float
 from tideglass.temporal.grouping import quoted
+
+pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 Column = tuple[pa.Array, Type]
 
@@ -188,7 +190,7 @@ def _extreme(spec: AggregateSpec, closed: pa.Table) -> Column:
     columns: list[Column] = [(column, types[family]) for family, column in found]
     if not columns:
         return pa.nulls(closed.num_rows), Type.NULL
-    several = sum(np.asarray(column.is_valid()).astype(np.int64) for column, _ in columns) > 1
+    several = np.sum([np.asarray(column.is_valid()) for column, _ in columns], axis=0) > 1
     if several.any():
         columns = _single(spec, columns, several)
     return _joined(columns)
@@ -233,7 +235,8 @@ def _percentile(spec: AggregateSpec, closed: pa.Table) -> Column:
     )
     if spec.function == "percentile_disc":
         place = f"greatest(1, ({top}::HUGEINT * n + {bottom - 1}) // {bottom})::BIGINT"
-        sql = f"SELECT v[{place}].w AS w, CASE WHEN v[{place}].w IS NULL THEN v[{place}].d END AS d FROM ({inner})"
+        chosen = f"SELECT row, v[{place}] AS x FROM ({inner})"
+        sql = f"SELECT x.w AS w, CASE WHEN x.w IS NULL THEN x.d END AS d FROM ({chosen})"
         result = query(f"{sql} ORDER BY row", closed=closed)
         return _joined([(flat(result["w"]), Type.BIGINT), (flat(result["d"]), Type.FLOAT)])
     rank = f"({top}::HUGEINT * (n - 1))"

@@ -35,6 +35,9 @@ LAST = "$last"  # int64 ticks: last row of a mini session; its first is `$time`
 CARRIED = "$carried"  # int64: first interval of the chain, in a carry only
 SESSION = "$session"  # int64: tells the sessions of one advance apart
 
+#: Below this a merge costs more than what it saves.
+ROWS_TO_MERGE = 64
+
 #: The session timeout is so many buckets: what is open is spread over about as many.
 BUCKETS_PER_TIMEOUT = 4
 
@@ -156,7 +159,7 @@ class SessionWindow:
 
     def _merge_buckets(self, log: WindowLog, left: pa.Table) -> None:
         """Rewrites everything as mini sessions once that at least halves it; it was just read anyway."""
-        if left.num_rows < 1024:
+        if left.num_rows < ROWS_TO_MERGE:
             return
         first, last = self._merged_minis(left)
         merged = left.set_column(left.column_names.index(TIME), TIME, pa.array(first))
@@ -205,7 +208,6 @@ class SessionWindow:
         changes = np.append(True, np.diff(codes) != 0)
         reached = _running_maximum(last, changes)
         starts = self._chain_starts(codes, first, reached)
-        chain = np.cumsum(starts) - 1
 
         interval = self._interval(first)
         # a carry is earlier than all rows of its chain that are left
@@ -234,10 +236,11 @@ class SessionWindow:
         content = content.append_column(SESSION, pa.array(session[closing]))
         closed = [Grouping(plain, self.all_keys).merge(content)] if closing.any() else []
         at = np.flatnonzero(new_carry)
-        carries = rows.select([*self._plain, *self.scope]).take(pa.array(order[at]))
+        carries = rows.take(pa.array(order[at]))
         for name, values in ((TIME, done_last[at]), (LAST, done_last[at]), (CARRIED, chain_interval[at])):
-            carries = carries.append_column(name, pa.array(values.astype(np.int64)))
+            place = carries.column_names.index(name)
+            carries = carries.set_column(place, name, pa.array(values.astype(np.int64)))
+        carries = carries.select([TIME, LAST, CARRIED, *self._plain, *self.scope])
         gone = np.zeros(rows.num_rows, np.bool_)
         gone[order[done]] = True
-        assert chain.size == rows.num_rows
         return closed, gone, carries

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from tideglass.core.sql import query
 from tideglass.core.types import (
@@ -37,6 +37,8 @@ from tideglass.temporal.sessions import LAST, SessionWindow
 from tideglass.temporal.sliding import SlidingWindow
 from tideglass.temporal.state import State
 from tideglass.temporal.window_log import WindowLog
+
+pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 Kernel: TypeAlias = PaneWindow | SlidingWindow | SessionWindow
 
