@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tideglass.core.rows import variant_json_sql
+from tideglass.core.time import parse_ticks
 from tideglass.core.types import TAG, Type
 from tideglass.functions.signature import Kind, Sql, literal_sql
 
@@ -77,6 +78,11 @@ def convert_sql(value: Sql, target: Type, *, lenient: bool, strict_message: str 
             if lenient
             else refusal(value, target, strict_message or message)
         )
+    if target is Type.DATETIME and isinstance(value.constant, str):
+        # An instant written in the query is read once, not once a row.
+        ticks = parse_ticks(value.constant)
+        if ticks is not None:
+            return Sql(f"CAST({ticks} AS BIGINT)", target, constant=ticks)
     converted = conversion.format(value.text)
     if lenient or (value.type, target) in _NEVER_FAILS:
         return Sql(converted, target, value.fallible)
