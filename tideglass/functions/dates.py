@@ -59,8 +59,9 @@ MACROS = (
         "tg_moment(tg_of_date(CAST(tg_date(t) + to_months(CAST(n AS INTEGER)) AS DATE)) "
         f"+ tg_since(t) % {TICKS_PER_DAY})",
     ),
-    "tg_add(n, unit, t) AS "
-    + unless(f"abs(n) > {LAST_TICKS - ORIGIN_TICKS} // unit", _OUT_OF_RANGE, "tg_moment(t + n * unit)"),
+    # A count beyond every datetime is cut to one just beyond, so that the sum cannot overflow.
+    f"tg_add(n, unit, t) AS tg_moment(t + least(greatest(n, -{LAST_TICKS - ORIGIN_TICKS} // unit - 1), "
+    f"{LAST_TICKS - ORIGIN_TICKS} // unit + 1) * unit)",
     # Weeks begin on Sunday and the first of January is in week 1, as in T-SQL.
     "tg_week(t) AS (dayofyear(tg_date(t)) - 1 + dayofweek(date_trunc('year', tg_date(t)))) // 7 + 1",
     "tg_from_parts(y, mo, d, h, mi, s, ms) AS "
