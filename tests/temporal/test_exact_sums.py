@@ -61,6 +61,14 @@ def test_ties_are_rounded_to_even_after_all_lanes_are_added() -> None:
     assert one("sum", [2.0**70, 1.0, -(2.0**70)]) == 1.0
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_bit_lost_far_below_still_breaks_a_tie(sign: float) -> None:
+    # both in the main lane; the half unit of 2**19 is 2**-34, and 2**-72 is past 64 bits
+    values = [sign * 2.0**19, sign * (2.0**-20 + 2.0**-34 + 2.0**-72)]
+    assert one("sum", values) == sign * (2.0**19 + 2.0**-20 + 2.0**-33)
+    assert one("sum", [values[0], sign * (2.0**-20 + 2.0**-34)]) == sign * (2.0**19 + 2.0**-20)
+
+
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
