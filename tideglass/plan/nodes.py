@@ -30,10 +30,17 @@ def _span() -> Span:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant: int BIGINT, float FLOAT, str NVARCHAR, None NULL, bool BIT (only made by the binder)."""
+    """A constant: int BIGINT, float FLOAT, str NVARCHAR, None NULL, bool BIT (only made by the binder).
+
+    1, 1.0 and true are three constants, though Python holds them equal: `kind` tells them apart.
+    """
 
     value: int | float | str | bool | None
     span: Span = _span()
+    kind: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", type(self.value).__name__)
 
 
 @dataclass(frozen=True, slots=True)
