@@ -78,8 +78,8 @@ class KeyGroupTask:
 def joint(senders: list[Progress]) -> Progress:
     """How far event time has come where several senders of one exchange meet.
 
-    The watermark is the least of theirs; nobody heard from is no watermark. A substream has one
-    sender only (`asa.md` 1.7: PartitionId is among its keys), so whoever knows of it knows best.
+    The watermark is the least of theirs; nobody heard from is no watermark. A substream belongs to
+    one partition (`asa.md` 1.7: PartitionId is among its keys), so whoever knows of either knows best.
     """
     if not senders:
         return Progress()

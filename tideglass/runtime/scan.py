@@ -39,10 +39,10 @@ from tideglass.runtime.message import Message
 from tideglass.runtime.program import Program
 from tideglass.runtime.stage import Stage
 from tideglass.temporal.policies import idle, place
-from tideglass.temporal.progress import Progress
+from tideglass.temporal.progress import Progress, partition_name
 from tideglass.temporal.reorder import release
 from tideglass.temporal.state import MemoryState
-from tideglass.temporal.watermark import Ingress
+from tideglass.temporal.watermark import Ingress, watermarks
 
 _EVENT_TIME = "$event_time"
 
@@ -180,9 +180,7 @@ class Scan:
                     reader.policies, ingress[reader.id], silence.elapsed_ticks, silence.started_ticks
                 )
         self._run(gathered, exchange, held)
-        progress = {
-            r.id: Progress(AFTER_ALL_TICKS) if final else ingress[r.id].progress for r in self.readers
-        }
+        progress = {r.id: _progress(r, partition, ingress[r.id], final) for r in self.readers}
         self._release(held, progress, exchange)
         for op_id, came in self._stage.run({}, self._entries(progress), _no_state).progress.items():
             exchange.mark(op_id, came)
@@ -229,7 +227,7 @@ class Scan:
             if given.null_count:
                 arrival = np.where(np.asarray(given.is_valid()), arrival, event_time)
             if reader.over:
-                texts = substream_texts(times, len(reader.over))
+                texts = substream_texts(times, len(reader.over), partition)
                 substreams = texts.dictionary_encode()
         placed = place(reader.policies, ingress, arrival, event_time, valid=valid, substreams=substreams)
         rows = with_system_columns(
@@ -309,15 +307,26 @@ def with_system_columns(
     return plain
 
 
-def substream_texts(times: pa.Table, keys: int) -> pa.Array:
-    """The key tuple of each event as text; NULL where a key is NULL (`asa.md` 1.2)."""
+def substream_texts(times: pa.Table, keys: int, partition: int) -> pa.Array:
+    """The name of each event's substream; NULL where a part of its key is NULL (`asa.md` 1.2)."""
     names = [f"$over{n}" for n in range(keys)]
     texts = canonical_text(times, names)
     missing = None
     for name in names:
         is_null = pc.is_null(times[name])
         missing = is_null if missing is None else pc.or_(missing, is_null)
-    return flat(pc.if_else(missing, pa.scalar(None, pa.string()), texts))
+    named = pc.binary_join_element_wise(partition_name(partition), texts, "")
+    return flat(pc.if_else(missing, pa.scalar(None, pa.string()), named))
+
+
+def _progress(reader: Reader, partition: int, ingress: Ingress, final: bool) -> Progress:
+    """How far a reader has come in a partition; with OVER, its substreams are told apart from others'."""
+    came = Progress(AFTER_ALL_TICKS) if final else ingress.progress
+    if not reader.over:
+        return came
+    everyone = watermarks(pa.array([partition_name(partition)]), np.array([came.watermark_ticks], np.int64))
+    ahead = everyone if came.substreams is None else pa.concat_tables([everyone, came.substreams])
+    return Progress(came.watermark_ticks, ahead)
 
 
 def _no_state(_: int) -> MemoryState:

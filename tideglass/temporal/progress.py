@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute as compute
 
 from tideglass.core.time import BEFORE_ALL_TICKS
+
+pc: Any = compute  # its functions are made at import, where a type checker cannot see them
+
+_AFTER_PARTITION = r"(?s)^([0-9]+/).*$"
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
     """`watermark_ticks` holds for every row to come; a substream may be ahead of it (`asa.md` 1.7).
 
-    substreams: None, or a table (substream string, watermark_ticks int64) of keys that are ahead of
-    `watermark_ticks`; a key not in it is at `watermark_ticks`.
+    substreams: None, or a table (substream string, watermark_ticks int64) of what is ahead of
+    `watermark_ticks`: single substreams, and by the name `<partition>/` all substreams of an input
+    partition. So a partition may forget a substream it has caught up with (A-07), and whoever
+    follows several partitions still knows how far that substream has come.
     """
 
     watermark_ticks: int = BEFORE_ALL_TICKS
@@ -32,11 +39,23 @@ class Progress:
 
     def of(self, substreams: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
         """The watermark of each of the given substream keys."""
-        result = np.full(len(substreams), self.watermark_ticks, dtype=np.int64)
         if self.substreams is None or self.substreams.num_rows == 0:
-            return result
-        places = pc.index_in(substreams, value_set=self.substreams["substream"])
-        found = np.asarray(pc.is_valid(places))
+            return np.full(len(substreams), self.watermark_ticks, dtype=np.int64)
+        encoded: Any = substreams.dictionary_encode()
+        if isinstance(encoded, pa.ChunkedArray):
+            encoded = encoded.unify_dictionaries().combine_chunks()
+        if len(encoded) == 0:
+            return np.empty(0, dtype=np.int64)
+        texts = encoded.dictionary
         own = self.substreams["watermark_ticks"].to_numpy()
-        result[found] = np.maximum(own[places.drop_null().to_numpy()], self.watermark_ticks)
-        return result
+        result = np.full(len(texts), self.watermark_ticks, dtype=np.int64)
+        for names in (texts, pc.replace_substring_regex(texts, _AFTER_PARTITION, r"\1")):
+            places = pc.index_in(names, value_set=self.substreams["substream"])
+            found = np.asarray(pc.is_valid(places))
+            result[found] = np.maximum(result[found], own[places.drop_null().to_numpy()])
+        return result[np.asarray(encoded.indices)]
+
+
+def partition_name(partition: int) -> str:
+    """What stands for all substreams of an input partition; their own names begin with it."""
+    return f"{partition}/"

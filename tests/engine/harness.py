@@ -1,0 +1,300 @@
+"""Plays a query on the in-process driver in any manner: batches, chunks, key groups, order of scans, restarts.
+
+A `Manner` says how the same events reach the engine. Whatever it says, the rows must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from tideglass.compile import Compiled
+from tideglass.core.errors import EvaluationError, QueryError
+from tideglass.core.time import parse_ticks
+from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP
+from tideglass.job.metrics import Metrics
+from tideglass.job.settings import from_options
+from tideglass.plan.topology import Topology
+from tideglass.runtime.chunk import from_bytes, to_bytes
+from tideglass.runtime.keyed import KeyGroupTask, joint
+from tideglass.runtime.local import LocalDriver, LocalState, PartitionBatch, rows_by_output
+from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.scan import Chunk, Silence
+from tideglass.temporal.panes import TIME
+from tideglass.temporal.progress import Progress
+from tideglass.temporal.state import MemoryState, State
+from tideglass.testing import ARRIVAL_FIELD, PARTITION_FIELD, chunk_of_rows, compile_rows, rows_in_order
+
+Row = Mapping[str, Any]
+Inputs = Mapping[str, Sequence[Row]]
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How events reach the engine.
+
+    takes: how many rows each partition gives in each batch, dealt out round and round.
+    chunk_rows: a partition's rows of one batch come in chunks of so many.
+    rotate, reverse: the order in which partitions are scanned.
+    restarts: after how many batches everything but the checkpoint is thrown away; 0 for never.
+    end_apart: the end of the inputs is a batch of its own.
+    """
+
+    takes: tuple[int, ...] = (1000,)
+    chunk_rows: int = 1000
+    key_groups: int = 3
+    rotate: int = 0
+    reverse: bool = False
+    restarts: int = 0
+    end_apart: bool = False
+
+
+#: Everything at once, as the test kit does it.
+AT_ONCE = Manner()
+
+
+def manners() -> st.SearchStrategy[Manner]:
+    return st.builds(
+        Manner,
+        takes=st.lists(st.integers(0, 5), min_size=1, max_size=5).filter(any).map(tuple),
+        chunk_rows=st.sampled_from([1000, 1, 2, 3]),
+        key_groups=st.sampled_from([3, 1, 2, 7]),
+        rotate=st.integers(0, 3),
+        reverse=st.booleans(),
+        restarts=st.sampled_from([0, 1, 2, 3]),
+        end_apart=st.booleans(),
+    )
+
+
+@dataclass
+class Played:
+    """What came of a run."""
+
+    compiled: Compiled
+    rows: dict[str, Rows]
+    metrics: Metrics
+    watched: Watched
+    batches: int
+
+
+@dataclass
+class Watched:
+    """What the stages are told of event time, per level, key group and exchange.
+
+    `breaches` are broken promises: a watermark that runs backwards where senders meet, a row behind
+    the watermark its sender told before.
+    """
+
+    joint: dict[tuple[int, int, int], Progress] = field(default_factory=dict[Any, Progress])
+    told: dict[tuple[int, int, int, str], Progress] = field(default_factory=dict[Any, Progress])
+    seen: set[str] = field(default_factory=set[str])
+    breaches: list[str] = field(default_factory=list[str])
+
+    def take(self, level: int, key_group: int, messages: Sequence[Message]) -> None:
+        """The messages of one batch for one key group: rows first, against the marks of before."""
+        here = [m for m in messages if m.level == level]
+        for message in here:
+            if message.kind is Kind.DATA:
+                self._rows(level, key_group, message)
+        ahead = {(m.target, m.sender): from_bytes(m.body) for m in here if m.kind is Kind.AHEAD}
+        self.seen |= {key for table in ahead.values() for key in table["substream"].to_pylist()}
+        marks: dict[int, list[Progress]] = {}
+        for message in here:
+            if message.kind is Kind.MARK:
+                for send, ticks in message.json().items():
+                    came = Progress(ticks, ahead.get((int(send), message.sender)))
+                    self.told[level, key_group, int(send), message.sender] = came
+                    marks.setdefault(int(send), []).append(came)
+        keys = pa.array(["", *sorted(self.seen)])
+        for send, told in marks.items():
+            place = (level, key_group, send)
+            came = joint(told)
+            before = self.joint.get(place, Progress())
+            for key, now, was in zip(keys.to_pylist(), came.of(keys), before.of(keys), strict=True):
+                if now < was:
+                    self.breaches.append(f"{place}: watermark of {key!r} from {was} back to {now}")
+            self.joint[place] = came
+
+    def _rows(self, level: int, key_group: int, message: Message) -> None:
+        table = from_bytes(message.body)
+        came = self.told.get((level, key_group, message.target, message.sender), Progress())
+        limits = np.full(table.num_rows, came.watermark_ticks)
+        if SUBSTREAM in table.column_names:
+            limits = came.of(table[SUBSTREAM])
+            self.seen |= set(table[SUBSTREAM].to_pylist())
+        times = table[TIME if TIME in table.column_names else SYSTEM_TIMESTAMP].to_numpy()
+        if (times < limits).any():
+            self.breaches.append(f"{message.sender} to {key_group}: a row behind the watermark")
+
+
+class WatchedTask:
+    """A key group task that lets `watched` see what it is given."""
+
+    def __init__(self, task: KeyGroupTask, watched: Watched) -> None:
+        self.task, self.watched = task, watched
+
+    def run(self, key_group: int, messages: Sequence[Message], state_of: Any) -> list[Message]:
+        messages = list(messages)
+        self.watched.take(self.task.level, key_group, messages)
+        return self.task.run(key_group, messages, state_of)
+
+
+def checkpoint(driver: LocalDriver) -> dict[str, Any]:
+    """All state of a driver as bytes and plain values."""
+    stages: dict[Any, Any] = {}
+    for place, state in driver.state.stages.items():
+        buckets = {bucket: [to_bytes(chunk) for chunk in state.read(bucket)] for bucket in state.buckets()}
+        stages[place] = (buckets, dict(values_of(state)))
+    return {"scans": dict(driver.state.scans), "stages": stages}
+
+
+def restored(topology: Topology, saved: Mapping[str, Any]) -> LocalDriver:
+    """A new driver that goes on from a checkpoint."""
+    driver = LocalDriver(topology)
+    driver.state = LocalState(scans=dict(saved["scans"]))
+    for place, (buckets, values) in saved["stages"].items():
+        state = MemoryState()
+        for bucket, chunks in buckets.items():
+            for chunk in chunks:
+                state.append(bucket, from_bytes(chunk))
+        for name, value in values.items():
+            state.put(name, value)
+        driver.state.stages[place] = state
+    return driver
+
+
+def values_of(state: State) -> Mapping[str, bytes]:
+    """The named values of a MemoryState."""
+    return state._values  # type: ignore[attr-defined]
+
+
+def compiled_for(
+    query: str, inputs: Inputs, settings: Mapping[str, Any] | None, key_groups: int = 3
+) -> Compiled:
+    return compile_rows(query, inputs, from_options(settings), key_groups=key_groups)
+
+
+def play(
+    query: str,
+    inputs: Inputs,
+    settings: Mapping[str, Any] | None = None,
+    manner: Manner = AT_ONCE,
+    silences: Sequence[float] = (),
+    partitions: int = 3,
+) -> Played:
+    """Run a query on events that reach the engine in the given manner.
+
+    silences: shares (0 to 1) of a partition's true wait for its next event that are known as silence
+    at the end of a batch, dealt out round and round; with nothing left to come, a share of an hour.
+    """
+    compiled = compiled_for(query, inputs, settings, manner.key_groups)
+    topology = compiled.topology
+    queues = queues_of(topology, inputs, partitions)
+    given = dict.fromkeys(queues, 0)
+    driver = LocalDriver(topology)
+    metrics, watched = Metrics(), Watched()
+    messages: list[Message] = []
+    batches = 0
+
+    def run(shares: list[PartitionBatch], final: bool) -> None:
+        nonlocal batches, driver
+        watch(driver, watched)
+        turn = manner.rotate % max(1, len(shares))
+        shares = shares[turn:] + shares[:turn]
+        came = driver.run(shares[::-1] if manner.reverse else shares, final=final)
+        for message in came:
+            if message.kind is Kind.REPORT:
+                metrics.take_report(message.json())
+        messages.extend(came)
+        batches += 1
+        if manner.restarts and batches % manner.restarts == 0:
+            driver = restored(topology, checkpoint(driver))
+
+    while True:
+        shares: list[PartitionBatch] = []
+        for number, ((name, partition), rows) in enumerate(queues.items()):
+            first = given[name, partition]
+            last = min(len(rows), first + manner.takes[(batches + number) % len(manner.takes)])
+            given[name, partition] = last
+            silence = None
+            if silences:
+                silence = silence_of(rows, last, silences[(batches + number) % len(silences)])
+            chunks = chunks_of(topology, name, rows[first:last], first, manner.chunk_rows)
+            shares.append(PartitionBatch(name, partition, chunks, silence))
+        last_batch = all(given[place] == len(rows) for place, rows in queues.items())
+        run(shares, final=last_batch and not manner.end_apart)
+        if last_batch:
+            break
+    if manner.end_apart:
+        run([PartitionBatch(name, partition) for name, partition in queues], final=True)
+    tables = rows_by_output(topology, messages)
+    rows_out = {name: rows_in_order(parts) for name, parts in tables.items()}
+    return Played(compiled, rows_out, metrics, watched, batches)
+
+
+def watch(driver: LocalDriver, watched: Watched) -> None:
+    """From now on every stage's messages pass before `watched`."""
+    tasks: dict[int, Any] = driver._tasks  # type: ignore[assignment]
+    for level, task in tasks.items():
+        if not isinstance(task, WatchedTask):
+            tasks[level] = WatchedTask(task, watched)
+
+
+def queues_of(topology: Topology, inputs: Inputs, partitions: int) -> dict[tuple[str, int], list[Row]]:
+    """The rows of every partition of every input the topology reads."""
+    queues: dict[tuple[str, int], list[Row]] = {}
+    for name in topology.fields:
+        for partition in range(partitions):
+            queues[name, partition] = [
+                row for row in inputs[name] if row.get(PARTITION_FIELD, 0) == partition
+            ]
+    return queues
+
+
+def chunks_of(
+    topology: Topology, name: str, rows: Sequence[Row], first_offset: int, chunk_rows: int
+) -> list[Chunk]:
+    numbered = [(first_offset + n, row) for n, row in enumerate(rows)]
+    return [
+        chunk_of_rows(topology, name, numbered[start : start + chunk_rows])
+        for start in range(0, len(numbered), chunk_rows)
+    ]
+
+
+def silence_of(rows: Sequence[Row], given: int, share: float) -> Silence | None:
+    """A share of the true wait between the last event given and the next one."""
+    arrivals = [parse_ticks(row[ARRIVAL_FIELD]) or 0 for row in rows]
+    started = min(arrivals, default=0)
+    since = arrivals[given - 1] if given else started
+    until = arrivals[given] if given < len(rows) else since + 36_000_000_000
+    elapsed = int((until - since) * share)
+    return Silence(elapsed) if given else Silence(elapsed, started)
+
+
+def exact(rows: Mapping[str, Rows]) -> dict[str, list[str]]:
+    """Rows as text in which every bit and every type shows, as multisets."""
+    return {name: sorted(repr(sorted(row.items())) for row in of) for name, of in rows.items()}
+
+
+def play_or_refusal(
+    query: str, inputs: Inputs, settings: Mapping[str, Any] | None = None, manner: Manner = AT_ONCE
+) -> dict[str, list[str]] | str:
+    """The exact rows of a run, or that it stops or is not supported."""
+    try:
+        return exact(play(query, inputs, settings, manner).rows)
+    except EvaluationError:
+        return "stops"
+    except QueryError as error:
+        if any(d.code != "NOT_YET_SUPPORTED" for d in error.diagnostics):
+            raise
+        return "not yet supported"
+
+
+def total(tables: Sequence[pa.Table]) -> int:
+    return sum(table.num_rows for table in tables)
