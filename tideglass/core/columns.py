@@ -280,6 +280,20 @@ def canonical_text(table: pa.Table, columns: Sequence[str]) -> pa.Array:
     return flat(query(f"SELECT {' || '.join(parts)} AS y FROM t", t=chosen)["y"])
 
 
+def coded_text(table: pa.Table, columns: Sequence[str]) -> tuple[np.ndarray[Any, Any], pa.Array]:
+    """The canonical text of each row as a code into a list of texts, so that each is made once.
+
+    A text may stand in the list twice (for 1 and for 1.0): equal texts are equal keys, codes need not be.
+    """
+    if len(columns) != 1:
+        encoded = flat(canonical_text(table, columns).dictionary_encode())
+        return encoded.indices.to_numpy(), encoded.dictionary
+    name = columns[0]
+    encoded = flat(flat(table[name]).dictionary_encode(null_encoding="encode"))
+    distinct = pa.table([encoded.dictionary], schema=pa.schema([table.schema.field(name)]))
+    return encoded.indices.to_numpy(), canonical_text(distinct, columns)
+
+
 def _canonical_sql(column: str, type_: Type) -> str:
     def counted(tag: str, text: str) -> str:
         return f"'{tag}' || length({text}) || ':' || {text}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tideglass.core.columns import (
     canonical_text,
     classify_json,
+    coded_text,
     from_variant,
     settle,
     split_by_types,
@@ -17,6 +18,7 @@ from tideglass.core.rows import compact_json, json_lines, rows_of, table_of
 __all__ = [
     "canonical_text",
     "classify_json",
+    "coded_text",
     "compact_json",
     "flat",
     "from_variant",

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core import sql
-from tideglass.core.values import canonical_text, flat
+from tideglass.core.values import coded_text
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -33,21 +33,12 @@ def key_groups_of(table: pa.Table, keys: Sequence[str], key_groups: int) -> np.n
     """
     if not keys or key_groups == 1:
         return np.zeros(table.num_rows, dtype=np.int64)
-    # Keys recur, so the text of each distinct one is made and hashed once.
-    codes, distinct = _distinct(table.select(keys))
+    codes, texts = coded_text(table, keys)
     groups = sql.query(
         f"SELECT CAST(md5_number_lower(text) % {key_groups} AS BIGINT) AS key_group FROM texts",
-        texts=pa.table({"text": canonical_text(distinct, keys)}),
+        texts=pa.table({"text": texts}),
     )["key_group"].to_numpy()
     return groups[codes]
-
-
-def _distinct(rows: pa.Table) -> tuple[np.ndarray, pa.Table]:
-    """The distinct rows, and for each row which of them it is. Several columns: every row is its own."""
-    if rows.num_columns > 1:
-        return np.arange(rows.num_rows), rows
-    encoded = flat(flat(rows.column(0)).dictionary_encode(null_encoding="encode"))
-    return encoded.indices.to_numpy(), pa.table([encoded.dictionary], schema=rows.schema)
 
 
 def split(table: pa.Table, keys: Sequence[str], key_groups: int) -> Iterator[tuple[int, pa.Table]]:

@@ -26,7 +26,7 @@ from tideglass.core.types import (
     Type,
     field,
 )
-from tideglass.core.values import canonical_text, flat
+from tideglass.core.values import coded_text, flat
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
 from tideglass.temporal.aggregates import AggregateSpec, Cells
 from tideglass.temporal.grouping import Grouping, stack
@@ -162,21 +162,8 @@ class WindowAggregate:
         """Closed partials as rows, in their order."""
         table = stack(closed, self._all_keys) if closed else self._nothing()
         keys = [name for name in self._all_keys if name in table.column_names]
-        # with several windows a hash of the key alone would not be a place of its own
-        named = "k || '/' || w" if len(self.windows) > 1 else "k"
-        order = query(
-            f"SELECT place, md5_number_lower({named}) AS hash FROM closed ORDER BY ended, w, k, s",
-            closed=pa.table(
-                {
-                    "place": pa.array(np.arange(table.num_rows)),
-                    "ended": table[END],
-                    "w": table[WINDOW],
-                    "k": canonical_text(table.select(keys), keys),
-                    "s": table[SUBSTREAM] if self.substreams else pa.repeat("", table.num_rows),
-                }
-            ),
-        )
-        table = table.take(order["place"])
+        places, hashes = self._order(table, keys)
+        table = table.take(pa.array(places))
         ends = flat(table[END])
         zero = pa.array(np.zeros(table.num_rows, np.int64))
         columns: list[tuple[pa.Field, Any]] = [
@@ -184,7 +171,7 @@ class WindowAggregate:
             (field(ARRIVAL, Type.DATETIME), ends),
             (field(INPUT, Type.BIGINT), zero),
             (field(PARTITION, Type.BIGINT), zero),
-            (field(OFFSET, Type.BIGINT), pa.array(order["hash"].to_numpy().view(np.int64))),
+            (field(OFFSET, Type.BIGINT), pa.array(hashes)),
         ]
         for name in self.key_names:
             columns.append((table.schema.field(name), table[name]))
@@ -197,6 +184,32 @@ class WindowAggregate:
         if self.substreams:
             columns.append((field(SUBSTREAM, Type.NVARCHAR), table[SUBSTREAM]))
         return pa.table([column for _, column in columns], schema=pa.schema([name for name, _ in columns]))
+
+    def _order(self, table: pa.Table, keys: Sequence[str]) -> tuple[Any, Any]:
+        """Places of the rows by (end, window, canonical key, substream), and the hash of each row's key."""
+        codes, texts = coded_text(table, keys)
+        numbers = table[WINDOW].to_numpy()
+        # With several windows a hash of the key alone would not be a place of its own.
+        named = (
+            [f"k || '/{number}'" for number in range(len(self.windows))] if len(self.windows) > 1 else ["k"]
+        )
+        hashed = query(
+            ", ".join(
+                [
+                    "SELECT rank() OVER (ORDER BY k) AS rank",
+                    *(f"md5_number_lower({n}) AS h{i}" for i, n in enumerate(named)),
+                ]
+            )
+            + " FROM distinct_keys ORDER BY place",
+            distinct_keys=pa.table({"place": pa.array(np.arange(len(texts))), "k": texts}),
+        )
+        hashes = np.stack([hashed[f"h{i}"].to_numpy() for i in range(len(named))]).view(np.int64)
+        ranks = hashed["rank"].to_numpy()[codes]
+        by = [ranks, numbers, table[END].to_numpy()]
+        if self.substreams:
+            by.insert(0, pc.rank(flat(table[SUBSTREAM]), tiebreaker="dense").to_numpy())
+        places = np.lexsort(by)
+        return places, hashes[numbers if len(named) > 1 else 0, codes][places]
 
     def _nothing(self) -> pa.Table:
         schema = [field(END, Type.DATETIME), pa.field(WINDOW, pa.int8())]
