@@ -7,31 +7,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from tideglass.compile import Compiled, compile_query
-from tideglass.connect.formats.decoded import LINE, Fields
-from tideglass.connect.formats.json import decode_json
+from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.reading import Chunk
+from tideglass.connect.inputs.rows import ARRIVAL_FIELD, PARTITION_FIELD, Row, partition_of
+from tideglass.connect.inputs.rows import chunk_of_rows as rows_as_chunk
 from tideglass.core.errors import InputError, Source
-from tideglass.core.time import parse_ticks
-from tideglass.core.types import ARRIVAL, OFFSET, ORDER_COLUMNS, Type
-from tideglass.core.types import field as typed_field
+from tideglass.core.types import ORDER_COLUMNS
 from tideglass.core.values import rows_of, unify
 from tideglass.job.settings import JobSettings, from_options
 from tideglass.plan.topology import Topology
 from tideglass.runtime.local import LocalDriver, PartitionBatch, rows_by_output
-
-Row = Mapping[str, Any]
-
-#: Fields of a test row that are not payload.
-ARRIVAL_FIELD = "_arrival"
-PARTITION_FIELD = "_partition"
 
 #: Key groups of a local run: more than one, so that grouping across them is exercised.
 KEY_GROUPS = 3
@@ -63,7 +54,7 @@ def run(
     if engine == "spark":
         from tideglass.spark.kit import run_on_spark
 
-        tables = run_on_spark(compiled, inputs, job_settings)
+        tables = run_on_spark(compiled.topology, rows_of_inputs(compiled.topology, inputs))
     else:
         driver = LocalDriver(compiled.topology)
         messages = driver.run(partition_batches(compiled.topology, inputs), final=True)
@@ -88,6 +79,21 @@ def compile_rows(
     )
 
 
+def rows_of_inputs(topology: Topology, inputs: Mapping[str, Sequence[Row]]) -> dict[str, Sequence[Row]]:
+    """The rows of every input the topology reads, by its name there; case does not count.
+
+    Raises InputError for an input without rows.
+    """
+    given = {name.lower(): rows for name, rows in inputs.items()}
+    for name in topology.fields:
+        if name.lower() not in given:
+            known = ", ".join(inputs) or "none"
+            raise InputError(
+                f"the query reads the input {name!r}, but no rows are given for it (given: {known})"
+            )
+    return {name: given[name.lower()] for name in topology.fields}
+
+
 def partition_batches(
     topology: Topology,
     inputs: Mapping[str, Sequence[Row]],
@@ -100,18 +106,12 @@ def partition_batches(
     partitions: how many partitions each input has, when the rows do not show all of them.
     Raises InputError for a row the test kit cannot take.
     """
-    given = {name.lower(): rows for name, rows in inputs.items()}
     result: list[PartitionBatch] = []
-    for name in topology.fields:
-        if name.lower() not in given:
-            known = ", ".join(inputs) or "none"
-            raise InputError(
-                f"the query reads the input {name!r}, but no rows are given for it (given: {known})"
-            )
-        numbered = [(first_offset + n, row) for n, row in enumerate(given[name.lower()])]
+    for name, rows in rows_of_inputs(topology, inputs).items():
+        numbered = [(first_offset + n, row) for n, row in enumerate(rows)]
         by_partition: dict[int, list[tuple[int, Row]]] = {n: [] for n in range(partitions or 1)}
         for number, row in numbered:
-            by_partition.setdefault(_partition(name, row), []).append((number, row))
+            by_partition.setdefault(partition_of(name, row), []).append((number, row))
         for partition, rows in sorted(by_partition.items()):
             chunk = chunk_of_rows(topology, name, rows)
             result.append(PartitionBatch(name, partition, [chunk]))
@@ -121,19 +121,7 @@ def partition_batches(
 def chunk_of_rows(topology: Topology, name: str, rows: Sequence[tuple[int, Row]]) -> Chunk:
     """Numbered rows of one input partition as a decoded chunk, by the same decoder files go through."""
     needed = topology.fields[name]
-    payloads = [
-        json.dumps({k: v for k, v in row.items() if k not in (ARRIVAL_FIELD, PARTITION_FIELD)})
-        for _, row in rows
-    ]
-    fields = Fields(needed.paths, needed.whole, needed.payload_types)
-    decoded = decode_json(pa.array(payloads, pa.string()), fields, topology.level)
-    places = decoded.table[LINE].to_numpy()
-    arrivals = pa.array([_arrival(name, row) for _, row in rows], pa.int64())
-    offsets = np.array([number for number, _ in rows], dtype=np.int64)
-    table = decoded.table.drop_columns([LINE])
-    table = table.append_column(typed_field(ARRIVAL, Type.DATETIME), arrivals.take(pa.array(places)))
-    table = table.append_column(typed_field(OFFSET, Type.BIGINT), pa.array(offsets[places], pa.int64()))
-    return Chunk(table, decoded.rejected)
+    return rows_as_chunk(name, rows, Fields(needed.paths, needed.whole, needed.payload_types), topology.level)
 
 
 def rows_in_order(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
@@ -145,22 +133,12 @@ def rows_in_order(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
     return rows_of(table.sort_by(order) if order else table)
 
 
-def _partition(name: str, row: Row) -> int:
-    partition = row.get(PARTITION_FIELD, 0)
-    if not isinstance(partition, int) or partition < 0:
-        raise InputError(
-            f"a row of {name!r} has {PARTITION_FIELD} {partition!r}; it must be a whole number from 0"
-        )
-    return partition
-
-
-def _arrival(name: str, row: Row) -> int | None:
-    text = row.get(ARRIVAL_FIELD)
-    if text is None:
-        return None
-    ticks = parse_ticks(text) if isinstance(text, str) else None
-    if ticks is None:
-        raise InputError(
-            f"a row of {name!r} has {ARRIVAL_FIELD} {text!r}; write an ISO time such as 2026-01-01T00:00:05Z"
-        )
-    return ticks
+__all__ = [
+    "ARRIVAL_FIELD",
+    "PARTITION_FIELD",
+    "chunk_of_rows",
+    "compile_rows",
+    "partition_batches",
+    "rows_in_order",
+    "run",
+]

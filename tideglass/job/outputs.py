@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,8 +72,15 @@ def commit_batch(
 
 
 def part_name(sender: str) -> str:
-    """A sender's name as part of a file name."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", sender)
+    """A sender's name as part of a file name, another for each sender.
+
+    >>> part_name("toll/3"), part_name("stage 1 key group 0"), part_name("toll/gate 3")
+    ('toll-3', 'stage-1-key-group-0', 'toll-gate-3-30c05bfa')
+    """
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", sender)
+    if re.fullmatch(r"[A-Za-z0-9]+/[A-Za-z0-9]+|stage \d+ key group \d+", sender):
+        return plain
+    return f"{plain}-{zlib.crc32(sender.encode()):08x}"
 
 
 def prepare_outputs(specs: Mapping[str, OutputSpec], *, resumed: bool, overwrite: bool) -> None:

@@ -18,7 +18,7 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled, compile_query
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.spec import Arrival, InputSpec, OutputSpec
-from tideglass.core.errors import EvaluationError, ProjectError, TideglassError
+from tideglass.core.errors import ProjectError
 from tideglass.job.manifest import Manifest, open_run
 from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch, prepare_outputs
@@ -129,13 +129,15 @@ def run(job: Job, watch: Watch | None = None, spark: SparkSession | None = None)
         if watch is not None:
             watch(batch_id, given, metrics)
 
-    query = _start(job, commit, spark)
-    _await(query)
+    stop_file = job.run_directory / "stop"
+    stop_file.unlink(missing_ok=True)
+    query = _start(job, commit, spark, stop_file)
+    _await(query, stop_file)
     return metrics
 
 
 def _start(
-    job: Job, commit: Callable[[int, list[Message]], None], spark: SparkSession | None
+    job: Job, commit: Callable[[int, list[Message]], None], spark: SparkSession | None, stop_file: Path
 ) -> StreamingQuery:
     from tideglass.runtime.snapshots import Snapshots
     from tideglass.spark.key_groups import key_numbers
@@ -156,13 +158,14 @@ def _start(
         batch_bytes=job.options.batch_bytes,
         idle_seconds=job.options.idle_seconds,
         tasks=session.sparkContext.defaultParallelism,
+        stop_file=str(stop_file.resolve()),
     )
     return start(session, source, QueryOptions(str(directory / "checkpoint")), commit)
 
 
-def _await(query: StreamingQuery) -> None:
+def _await(query: StreamingQuery, stop_file: Path) -> None:
     """Wait for the end of the query; signals stop it between batches, or at once when repeated."""
-    from tideglass.spark.query import QueryFailed, wait
+    from tideglass.spark.query import wait
 
     asked = threading.Event()
 
@@ -170,27 +173,15 @@ def _await(query: StreamingQuery) -> None:
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
+        stop_file.touch()
 
     in_main = threading.current_thread() is threading.main_thread()
     before = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)} if in_main else {}
     try:
         wait(query, asked)
-    except QueryFailed as error:
-        raise explained(str(error)) from error
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def explained(text: str) -> TideglassError:
-    """A failure inside Spark as the error it began as: ours if there is one in it, else its own words."""
-    marker = "tideglass.core.errors."
-    if marker not in text:
-        return TideglassError(f"Spark stopped the job:\n{text.strip()}")
-    words = text.split(marker, 1)[1]
-    kind, _, rest = words.partition(": ")
-    message = rest.split("\n\tat ", 1)[0].split("\nTraceback", 1)[0].strip()
-    return EvaluationError(message) if kind == "EvaluationError" else TideglassError(message)
 
 
 def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:

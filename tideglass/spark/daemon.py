@@ -11,7 +11,7 @@ import pandas  # noqa: F401
 import pyspark.sql.worker.plan_data_source_read  # noqa: F401
 from pyspark.daemon import manager
 
-import tideglass.job.outputs
+import tideglass.connect.outputs.files
 import tideglass.spark.processor
 import tideglass.spark.source  # noqa: F401
 

@@ -13,16 +13,13 @@ from pyspark.sql.streaming import StreamingQuery
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.message import Kind, Message, for_driver
+from tideglass.spark.failure import explained
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
 from tideglass.spark.session import LOCAL_CHECKPOINTS
 from tideglass.spark.source import JobSource, SourceJob
 
 #: What the driver does with the messages of a batch. May run again for the same batch after a crash.
 Commit = Callable[[int, list[Message]], None]
-
-
-class QueryFailed(Exception):
-    """Spark gave the query up; the text is Spark's, with the error of a task somewhere in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +70,15 @@ def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Co
 def wait(query: StreamingQuery, asked_to_stop: threading.Event) -> None:
     """Wait until the query ends, or stop it between two batches once asked to.
 
-    Raises QueryFailed when it ends by an error. KeyboardInterrupt stops it at once.
+    A stop is asked of the source too (`SourceJob.stop_file`), else a busy query has no moment between
+    two batches. Raises the TideglassError that ended it. KeyboardInterrupt stops it at once.
     """
     try:
         while not query.awaitTermination(1):
             if asked_to_stop.is_set() and not query.status["isTriggerActive"]:
                 query.stop()
     except StreamingQueryException as error:
-        raise QueryFailed(str(error)) from error
+        raise explained(str(error)) from error
     except KeyboardInterrupt:
         query.stop()
         raise

@@ -34,6 +34,10 @@ SETTINGS = {
 #: A query stopped inside foreachBatch needs a deep stack to describe its error.
 DRIVER_JAVA_OPTIONS = "-Xss4m"
 
+#: A task whose Python process dies is run again, as on a cluster; alone in one process Spark would give
+#: up at once. Its state and its staged files are only taken once the whole batch is done.
+TASK_ATTEMPTS = 4
+
 #: On a local disk the default manager starts a helper process per file, 30 to 65 ms each; this one
 #: writes a temporary file and renames it, which a local file system does atomically.
 LOCAL_CHECKPOINTS = (
@@ -54,7 +58,7 @@ def local_session(cores: int | None = None, log: Path | None = None) -> SparkSes
 
     builder = (
         SparkSession.Builder()
-        .master(f"local[{cores or '*'}]")
+        .master(f"local[{cores or '*'},{TASK_ATTEMPTS}]")
         .appName("tideglass")
         .config("spark.driver.extraJavaOptions", DRIVER_JAVA_OPTIONS)
         .config("spark.driver.memory", os.environ.get("TIDEGLASS_DRIVER_MEMORY", "2g"))

@@ -15,6 +15,7 @@ import pickle
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.inputs.stream import StreamInput
 from tideglass.core.errors import StateError
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.plan.topology import Topology
@@ -49,11 +50,12 @@ class SourceJob:
     """Everything the source needs; travels to Spark's processes as one pickled option.
 
     batch_bytes: how much of the inputs a batch may take. idle_seconds: how often silence is told to
-    the stages when nothing arrives. tasks: scan tasks a batch is split into at most.
+    the stages when nothing arrives. tasks: scan tasks a batch is split into at most. stop_file: while it
+    exists, no new batch is begun.
     """
 
     topology: Topology
-    inputs: tuple[FileInput, ...]
+    inputs: tuple[StreamInput, ...]
     snapshots: Snapshots
     sink: Sink
     key_numbers: tuple[int, ...]
@@ -61,6 +63,7 @@ class SourceJob:
     batch_bytes: int
     idle_seconds: float
     tasks: int
+    stop_file: str
 
     def option(self) -> str:
         return base64.b64encode(pickle.dumps(self)).decode()
@@ -76,8 +79,8 @@ class SourceJob:
 class Unit:
     """One input partition's share of a batch.
 
-    peers: the partitions of the input that were there before; a new one must not hold back, nor
-    bring rows behind, what they have already let pass.
+    ended: it gives nothing after this batch. peers: the partitions of the input that were there before;
+    a new one must not hold back, nor bring rows behind, what they have already let pass.
     """
 
     input: str
@@ -86,6 +89,7 @@ class Unit:
     start: list[Any]
     end: list[Any]
     silence: Silence | None
+    ended: bool
     size: int
     is_new: bool
     peers: tuple[str, ...]
@@ -94,12 +98,11 @@ class Unit:
 class ScanPartition(InputPartition):
     """The units one task scans, one after the other."""
 
-    def __init__(self, units: tuple[Unit, ...], from_batch: int, to_batch: int, final: bool) -> None:
+    def __init__(self, units: tuple[Unit, ...], from_batch: int, to_batch: int) -> None:
         super().__init__(units)
         self.units = units
         self.from_batch = from_batch
         self.to_batch = to_batch
-        self.final = final
 
 
 class JobSource(DataSource):
@@ -133,20 +136,19 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The next batch: more input if there is any, else word of the silence, else `start` itself."""
-        if start["final"]:
+        if start["final"] or Path(self.job.stop_file).exists():
             return start
         now_ms = time.time_ns() // 1_000_000
         share = self.job.batch_bytes // len(self.job.inputs)
         inputs: dict[str, Any] = {}
         for source in self.job.inputs:
-            before = start["inputs"].get(source.spec.name, {})
+            before = start["inputs"].get(source.name, {})
             at = {name: state["position"] for name, state in before.items()}
-            inputs[source.spec.name] = _states(before, source.latest(at, share), now_ms)
-        moved = any(state["since_ms"] == now_ms for states in inputs.values() for state in states.values())
-        final = self.job.finished and all(
-            source.is_at_end({n: s["position"] for n, s in inputs[source.spec.name].items()})
-            for source in self.job.inputs
-        )
+            latest = source.latest(at, share)
+            inputs[source.name] = _states(before, latest, source.ended(latest), now_ms)
+        states = [state for each in inputs.values() for state in each.values()]
+        moved = any(state["since_ms"] == now_ms for state in states)
+        final = self.job.finished and all(state["ended"] for state in states)
         if not (moved or final or self._is_due(start, now_ms)):
             return start
         return {"batch": start["batch"] + 1, "final": final, "inputs": inputs, "at_ms": now_ms}
@@ -161,30 +163,49 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The batch's units, spread over at most `tasks` tasks by size, largest first."""
         units: list[Unit] = []
         for source in self.job.inputs:
-            name = source.spec.name
+            name = source.name
             before = start["inputs"].get(name, {})
             units += [
-                _unit(name, partition, before, state, end["at_ms"])
+                self._unit(name, partition, before, state, end["at_ms"])
                 for partition, state in end["inputs"][name].items()
             ]
         shares: list[list[Unit]] = [[] for _ in range(max(1, min(self.job.tasks, len(units))))]
         for unit in sorted(units, key=lambda u: -u.size):
             min(shares, key=lambda share: sum(u.size + 1 for u in share)).append(unit)
-        return [
-            ScanPartition(tuple(share), start["batch"], end["batch"], end["final"])
-            for share in shares
-            if share
-        ]
+        return [ScanPartition(tuple(share), start["batch"], end["batch"]) for share in shares if share]
+
+    def _unit(
+        self, name: str, partition: str, before: Mapping[str, Any], state: Mapping[str, Any], now_ms: int
+    ) -> Unit:
+        """What a batch has to do for one partition.
+
+        A finished input is a recording: how long it takes to be read says nothing of its silence.
+        """
+        start = before[partition]["position"] if partition in before else []
+        silent_ms = 0 if self.job.finished else now_ms - state["since_ms"]
+        silence = Silence(silent_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
+        return Unit(
+            input=name,
+            partition=partition,
+            number=state["number"],
+            start=start,
+            end=state["position"],
+            silence=silence if silent_ms else None,
+            ended=state["ended"],
+            size=_size(state["position"]) - _size(start),
+            is_new=partition not in before,
+            peers=tuple(peer for peer, each in before.items() if not each["ended"]),
+        )
 
     def read(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
         scans: dict[str, Scan] = {}
-        inputs = {source.spec.name: source for source in self.job.inputs}
+        inputs = {source.name: source for source in self.job.inputs}
         for unit in partition.units:
             scan = scans.setdefault(unit.input, Scan(self.job.topology, unit.input))
             yield from self._scan(scan, inputs[unit.input], unit, partition)
 
     def _scan(
-        self, scan: Scan, source: FileInput, unit: Unit, partition: ScanPartition
+        self, scan: Scan, source: StreamInput, unit: Unit, partition: ScanPartition
     ) -> Iterator[pa.RecordBatch]:
         sender = f"{unit.input}/{unit.partition}"
         state = self._state(unit, partition.from_batch)
@@ -196,7 +217,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             state,
             exchange,
             silence=unit.silence,
-            final=partition.final,
+            final=unit.ended,
         )
         self.job.snapshots.save(sender, partition.to_batch, after.to_bytes())
         yield from record_batches(messages, self.job.key_numbers)
@@ -224,15 +245,23 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.job.snapshots.forget_before(end["batch"])
 
 
-def _states(before: Mapping[str, Any], position: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+def _states(
+    before: Mapping[str, Any], position: Mapping[str, Any], ended: frozenset[str], now_ms: int
+) -> dict[str, Any]:
     """Every partition of an input: its number, how far it is read, when it last gave something.
 
     A partition is numbered by its name when that is a number, else by the order in which partitions
-    were first seen; a number once given stays.
+    were first seen; a number once given stays. What has ended stays as it is, since its end has been
+    told to the stages; that goes for partitions and for the input as a whole.
     """
+    if before and all(state["ended"] for state in before.values()):
+        return dict(before)
     taken = {state["number"] for state in before.values()}
     result: dict[str, Any] = {}
     for name in (*before, *(name for name in position if name not in before)):
+        if name in before and before[name]["ended"]:
+            result[name] = before[name]
+            continue
         if name in before:
             number = before[name]["number"]
             moved = before[name]["position"] != position[name]
@@ -241,33 +270,17 @@ def _states(before: Mapping[str, Any], position: Mapping[str, Any], now_ms: int)
             taken.add(number)
             moved = True
         since_ms = now_ms if moved else before[name]["since_ms"]
-        result[name] = {"number": number, "position": position[name], "since_ms": since_ms}
+        result[name] = {
+            "number": number,
+            "position": position[name],
+            "since_ms": since_ms,
+            "ended": name in ended,
+        }
     return result
 
 
 def _first_free(taken: set[int]) -> int:
     return next(number for number in itertools.count() if number not in taken)
-
-
-def _unit(
-    name: str, partition: str, before: Mapping[str, Any], state: Mapping[str, Any], now_ms: int
-) -> Unit:
-    """What a batch has to do for one partition."""
-    start = before[partition]["position"] if partition in before else []
-    silent_ms = now_ms - state["since_ms"]
-    return Unit(
-        input=name,
-        partition=partition,
-        number=state["number"],
-        start=start,
-        end=state["position"],
-        silence=Silence(silent_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
-        if silent_ms
-        else None,
-        size=_size(state["position"]) - _size(start),
-        is_new=partition not in before,
-        peers=tuple(before),
-    )
 
 
 def _size(position: Sequence[Sequence[Any]]) -> int:

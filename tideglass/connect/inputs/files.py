@@ -35,6 +35,10 @@ class FileInput:
 
     spec: InputSpec
 
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
     def partitions(self) -> list[str]:
         """Names of the partitions that exist now, numbers first in their order, then texts.
 
@@ -103,11 +107,18 @@ class FileInput:
                     self.spec.arrival,
                 )
 
+    def ended(self, position: Position) -> frozenset[str]:
+        """The partitions whose files are read to their end; none while the input may still grow."""
+        if not self.spec.finished:
+            return frozenset()
+        latest = self.latest(position)
+        return frozenset(
+            name for name, pieces in latest.items() if pieces == [list(p) for p in position.get(name, [])]
+        )
+
     def is_at_end(self, position: Position) -> bool:
         """Whether the input is finished and `position` covers all of it."""
-        return self.spec.finished and self.latest(position) == {
-            name: [list(piece) for piece in position.get(name, [])] for name in self.partitions()
-        }
+        return self.spec.finished and self.ended(position).issuperset(self.partitions())
 
     # ------------------------------------------------------------ listing
 

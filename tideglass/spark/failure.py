@@ -1,0 +1,27 @@
+"""A failure inside Spark as the error it began as."""
+
+from __future__ import annotations
+
+import re
+
+from tideglass.core import errors
+from tideglass.core.errors import TideglassError
+
+_OURS = re.compile(r"tideglass\.core\.errors\.(\w+): ")
+#: What follows a Python error's message in Spark's text: Java's stack, or the next of Python's.
+_AFTER = re.compile(
+    r"\n\s*at [\w.$/]+\(|\n\nThe above exception|\n\nDuring handling|\nTraceback|\n\s*\n\s*JVM|\n SQLSTATE"
+)
+
+
+def explained(text: str) -> TideglassError:
+    """The error of ours that Spark's account of a failure holds; with none in it, Spark's own words."""
+    found = list(_OURS.finditer(text))
+    if not found:
+        return TideglassError(f"Spark stopped the job:\n{text.strip()}")
+    first = found[0]
+    message = _AFTER.split(text[first.end() :], maxsplit=1)[0].strip()
+    kind = getattr(errors, first[1], TideglassError)
+    if kind is errors.QueryError:  # takes diagnostics, which did not travel
+        return TideglassError(message)
+    return kind(message)

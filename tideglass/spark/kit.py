@@ -1,0 +1,58 @@
+"""The Spark engine of the test kit: rows in, rows out, as a short streaming query of several batches."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from tideglass.connect.inputs.rows import Row, RowsInput
+from tideglass.plan.topology import Topology
+from tideglass.runtime.exchange import RowSink
+from tideglass.runtime.local import rows_by_output
+from tideglass.runtime.message import Message
+from tideglass.runtime.snapshots import Snapshots
+from tideglass.spark.key_groups import key_numbers
+from tideglass.spark.query import QueryOptions, start, wait
+from tideglass.spark.session import local_session
+from tideglass.spark.source import SourceJob
+
+#: A batch costs about as much as all its rows do; two of them show that a cut changes nothing.
+BATCHES = 2
+#: Tasks of a batch, and cores of a session that is not there yet.
+TASKS = 2
+
+
+def run_on_spark(
+    topology: Topology, inputs: Mapping[str, Sequence[Row]], batches: int = BATCHES
+) -> Mapping[str, list[pa.Table]]:
+    """The rows of every output, after the inputs have been read in about `batches` batches and flushed.
+
+    inputs: rows per input of the topology, by its name there. A Spark session that is already there is
+    used, else one is started, which the next call finds. Raises EvaluationError for a row that fails.
+    """
+    spark = local_session(TASKS)
+    received: list[Message] = []
+    with tempfile.TemporaryDirectory(prefix="tideglass-") as directory:
+        job = SourceJob(
+            topology=topology,
+            inputs=tuple(
+                RowsInput(name, tuple(rows), max(1, -(-len(rows) // batches)))
+                for name, rows in inputs.items()
+            ),
+            snapshots=Snapshots(str(Path(directory) / "ingress")),
+            sink=RowSink(),
+            key_numbers=key_numbers(topology.key_groups),
+            finished=True,
+            batch_bytes=1,
+            idle_seconds=0.0,
+            tasks=TASKS,
+            stop_file=str(Path(directory) / "stop"),
+        )
+        options = QueryOptions(str(Path(directory) / "checkpoint"))
+        query = start(spark, job, options, lambda _, messages: received.extend(messages))
+        wait(query, threading.Event())
+    return rows_by_output(topology, received)
