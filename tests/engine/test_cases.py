@@ -18,7 +18,7 @@ def named(case: Case) -> str:
 def rows_or_not_yet(case: Case) -> dict[str, list[dict[str, object]]]:
     """The engine's rows; what it says it does not support yet is skipped, loudly."""
     try:
-        return run(case.query, case.inputs, case.reference, case.settings)
+        return run(case.query, case.inputs, case.reference, case.settings, case.functions)
     except QueryError as error:
         if all(d.code != "NOT_YET_SUPPORTED" for d in error.diagnostics):
             raise
@@ -39,7 +39,7 @@ def test_the_engine_stops_where_the_case_says_so(case: Case) -> None:
 @pytest.mark.parametrize("case", [c for c in CASES if c.error_code], ids=named)
 def test_the_compiler_refuses_what_the_case_says(case: Case) -> None:
     with pytest.raises(QueryError) as raised:
-        run(case.query, case.inputs, case.reference, case.settings)
+        run(case.query, case.inputs, case.reference, case.settings, case.functions)
     found = [(d.code, raised.value.source.line_column(d.span.start)) for d in raised.value.diagnostics]
     assert case.error_code in [code for code, _ in found]
     if case.error_place is not None:

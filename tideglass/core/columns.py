@@ -286,7 +286,7 @@ def coded_text(table: pa.Table, columns: Sequence[str]) -> tuple[np.ndarray[Any,
     A text may stand in the list twice (for 1 and for 1.0): equal texts are equal keys, codes need not be.
     """
     if len(columns) != 1:
-        encoded = flat(canonical_text(table, columns).dictionary_encode())
+        encoded = flat(canonical_text(table.select(columns), columns).dictionary_encode())
         return encoded.indices.to_numpy(), encoded.dictionary
     name = columns[0]
     encoded = flat(flat(table[name]).dictionary_encode(null_encoding="encode"))

@@ -26,6 +26,7 @@ from tideglass.connect.formats.decoded import (
     Refusals,
     column_name,
 )
+from tideglass.connect.formats.json_levels import at_level, datetimes_of
 from tideglass.connect.formats.json_strict import lines_beyond_json
 from tideglass.connect.formats.json_text import events_of_document
 from tideglass.core.iso import flat
@@ -39,6 +40,7 @@ _NO_OBJECT = "the event is not a JSON object"
 _NO_UTF8 = "the event is not valid UTF-8"
 _BEYOND = "the event holds NaN, Infinity or a trailing comma, which JSON forbids"
 _TOO_LARGE = "the event holds an integer outside the 64-bit range of bigint"
+_SAME_NAMES = "the event has two fields whose names differ only in case"
 _TOO_LARGE_NUMBER = "the field {name} holds a number outside the range of float"
 
 
@@ -67,13 +69,20 @@ def decode_json(texts: pa.Array, fields: Fields, level: str = "1.2", lines: Ints
         refusals.add_rows(INVALID_DATA, _reason(texts, valid), ~valid, lines, texts)
         texts, lines = _only(texts, lines, valid)
         raw, whole = _extract(texts, paths, fields.whole)
+    rewritten, refused = at_level(texts, level)
+    if refused is not None:
+        refusals.add_rows(INVALID_DATA, _SAME_NAMES, refused, lines, texts)
+        rewritten, lines = _only(rewritten, lines, ~refused)
+    if rewritten is not texts:
+        texts = rewritten
+        raw, whole = _extract(texts, paths, fields.whole)
     raw = [_in_other_case(texts, path, column) for path, column in zip(paths, raw, strict=True)]
 
     keep = np.ones(len(texts), np.bool_)
     values: dict[tuple[str, ...], tuple[pa.Array, Type]] = {}
     for path, column in zip(paths, raw, strict=True):
         array, type_, unreadable = _classified(column, level)
-        values[path] = (array, type_)
+        values[path] = datetimes_of(array, type_, level)
         if unreadable is not None:
             message = _TOO_LARGE_NUMBER.format(name=".".join(path))
             refusals.add_rows(INVALID_DATA, message, unreadable & keep, lines, texts)
