@@ -120,7 +120,7 @@ def _json_sql(value: str, type_: Type) -> str:
         case Type.DATETIME:
             text = f"'\"' || {value} || '\"'"
         case Type.BIT:
-            text = f"CASE WHEN {value} THEN 'true' ELSE 'false' END"
+            text = f"CASE WHEN {value} THEN 'true' WHEN NOT {value} THEN 'false' END"
         case Type.RECORD | Type.ARRAY:
             text = value
         case Type.VARIANT:
