@@ -12,13 +12,15 @@ _OURS = re.compile(r"tideglass\.core\.errors\.(\w+): ")
 _AFTER = re.compile(
     r"\n\s*at [\w.$/]+\(|\n\nThe above exception|\n\nDuring handling|\nTraceback|\n\s*\n\s*JVM|\n SQLSTATE"
 )
+#: From here on Spark lists offsets and plans, which may be pages.
+_QUERY = "\n=== Streaming Query ==="
 
 
 def explained(text: str) -> TideglassError:
     """The error of ours that Spark's account of a failure holds; with none in it, Spark's own words."""
     found = list(_OURS.finditer(text))
     if not found:
-        return TideglassError(f"Spark stopped the job:\n{text.strip()}")
+        return TideglassError(f"Spark stopped the job:\n{text.split(_QUERY, 1)[0].strip()}")
     first = found[0]
     message = _AFTER.split(text[first.end() :], maxsplit=1)[0].strip()
     kind = getattr(errors, first[1], TideglassError)

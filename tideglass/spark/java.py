@@ -28,6 +28,8 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tideglass.core.cache import cache_folder
+
 from tideglass.core.errors import TideglassError
 
 #: Spark 4 is compiled for 17; an older Java cannot load its classes.
@@ -102,7 +104,7 @@ def _shim_home() -> Path:
     inside = Path(sys.prefix) / "share" / "tideglass-java"
     if os.access(sys.prefix, os.W_OK):
         return inside
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tideglass" / "java"
+    return cache_folder() / "java"
 
 
 def write_shim(java: Path, home: Path) -> Path:

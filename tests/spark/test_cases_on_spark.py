@@ -1,0 +1,107 @@
+"""Case files hold on Spark too, in several batches, in two key groups, restored state in between.
+
+Every case that runs and ends well is played, as part of a few large jobs; of those that stop a job, which
+costs a job each, one of functions and one of aggregates.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import groupby
+
+import pytest
+from cases import Case, Rows, case_paths, compare_outputs, load
+from merged import merged, own, qualified
+
+from tideglass.core.errors import EvaluationError, QueryError, TideglassError
+from tideglass.job.settings import from_options
+from tideglass.plan.topology import Topology
+from tideglass.spark.kit import run_on_spark
+from tideglass.testing import compile_rows, rows_in_order, rows_of_inputs, run
+
+KEY_GROUPS = 2
+#: Queries in one job: enough to spread the cost of starting it, few enough to find a fault in it.
+QUERIES_OF_A_JOB = 60
+
+
+def topology_of(case: Case) -> Topology | None:
+    """The compiled case; None if it says it is not yet supported, which the in-process tests report."""
+    if case.reference or case.functions:
+        return None
+    try:
+        return compile_rows(
+            case.query, case.inputs, from_options(case.settings), key_groups=KEY_GROUPS
+        ).topology
+    except QueryError:
+        return None
+
+
+@cache
+def playable() -> dict[str, tuple[Case, Topology]]:
+    loaded = [load(path) for path in case_paths()]
+    return {
+        case.name: (case, topology)
+        for case in loaded
+        if case.expected and (topology := topology_of(case)) is not None
+    }
+
+
+def jobs() -> list[tuple[str, ...]]:
+    """Names of the cases of each job: of one language level, in the order of their names."""
+    found: list[tuple[str, ...]] = []
+    by_level = sorted(playable(), key=lambda name: (playable()[name][1].level, name))
+    for _, same in groupby(by_level, key=lambda name: playable()[name][1].level):
+        names = tuple(same)
+        found += [names[at : at + QUERIES_OF_A_JOB] for at in range(0, len(names), QUERIES_OF_A_JOB)]
+    return found
+
+
+@cache
+def played(names: tuple[str, ...]) -> dict[str, dict[str, Rows]] | TideglassError:
+    """What came of a job; an error is kept too, so that it does not run again for each of its cases."""
+    try:
+        return rows_of_job(names)
+    except TideglassError as error:
+        return error
+
+
+def rows_of_job(names: tuple[str, ...]) -> dict[str, dict[str, Rows]]:
+    """The rows of every case of a job, by case and output."""
+    chosen = [playable()[name] for name in names]
+    inputs = {
+        qualified(place, name): rows
+        for place, (case, topology) in enumerate(chosen)
+        for name, rows in rows_of_inputs(topology, case.inputs).items()
+    }
+    tables = run_on_spark(merged([topology for _, topology in chosen]), inputs)
+    return {
+        case.name: {name: rows_in_order(parts) for name, parts in own(place, tables).items()}
+        for place, (case, _) in enumerate(chosen)
+    }
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("name", "job"), [pytest.param(name, job, id=name) for job in jobs() for name in job]
+)
+def test_the_case_holds_on_spark(name: str, job: tuple[str, ...]) -> None:
+    case, _ = playable()[name]
+    rows = played(job)
+    if isinstance(rows, TideglassError):
+        raise rows
+    assert compare_outputs(rows[name], case.expected) == []
+
+
+def first_that_stops(area: str) -> Case:
+    return next(case for path in case_paths(area) if (case := load(path)).runtime_error)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("area", ["functions", "aggregates"])
+def test_a_row_that_fails_the_query_stops_the_job_on_spark(area: str) -> None:
+    case = first_that_stops(area)
+    with pytest.raises(EvaluationError) as local:
+        run(case.query, case.inputs, settings=case.settings)
+    with pytest.raises(EvaluationError) as on_spark:
+        run(case.query, case.inputs, settings=case.settings, engine="spark")
+    assert str(on_spark.value) == str(local.value)
