@@ -122,6 +122,10 @@ EXPRESSIONS: list[tuple[str, n.Expr]] = [
         "topone() over (order by a desc, b asc, c)",
         call("topone", over=n.Over((), (n.OrderItem(a, True), n.OrderItem(b), n.OrderItem(c)))),
     ),
+    (
+        "topone() over (order by case when a then 0 end desc)",
+        call("topone", over=n.Over((), (n.OrderItem(n.Case(None, ((a, lit(0)),), None), True),))),
+    ),
     # CASE
     ("CASE a WHEN 1 THEN 2 ELSE 3 END", n.Case(a, ((lit(1), lit(2)),), lit(3))),
     (

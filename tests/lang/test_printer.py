@@ -188,14 +188,14 @@ def item_of(text: str) -> Any:
     return statement.items[0]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(expressions)
 def test_every_expression_reads_back_as_itself(expr: n.Expr) -> None:
     assert item_of(f"({print_expr(expr)})") == n.Item(expr)
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 @given(scripts)
 def test_every_script_reads_back_as_itself(script: n.Script) -> None:

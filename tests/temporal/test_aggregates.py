@@ -12,7 +12,7 @@ from window_rows import Instant, S, at_once, one, same, table
 
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS
-from tideglass.core.types import ARROW_TYPE, Type, field, types_of
+from tideglass.core.types import Type, arrow_type, field, types_of
 from tideglass.plan.nodes import Hopping, Session
 from tideglass.temporal.aggregates import FUNCTIONS, AggregateSpec
 from tideglass.temporal.progress import Progress
@@ -96,7 +96,7 @@ def test_a_value_of_another_type_stops_the_job_with_its_name(
 
 @pytest.mark.parametrize("type_", [Type.RECORD, Type.ARRAY])
 def test_records_and_arrays_cannot_be_added(type_: Type) -> None:
-    rows = table([{"$ts": 1}]).append_column(field("$x", type_), pa.array(["{}"], ARROW_TYPE[type_]))
+    rows = table([{"$ts": 1}]).append_column(field("$x", type_), pa.array(["{}"], arrow_type(type_)))
     kernel = WindowAggregate([Hopping(S, S)], [], [AggregateSpec("$a0", "sum", "$x")])
     with pytest.raises(EvaluationError, match=f"invalid type '{type_}'"):
         kernel.partial(rows)

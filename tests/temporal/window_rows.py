@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
-from tideglass.core.types import ARROW_TYPE, TAG, TYPE_OF_TAG, Type, field, types_of
+from tideglass.core.types import TAG, TYPE_OF_TAG, Type, arrow_type, field, types_of
 from tideglass.plan.nodes import Window
 from tideglass.temporal.aggregates import AggregateSpec
 from tideglass.temporal.progress import Progress
@@ -50,7 +50,7 @@ def column(values: Sequence[Any], natural: bool = True) -> tuple[Type, pa.Array]
         return Type.NULL, pa.nulls(len(values))
     if natural and len(tags) == 1:
         type_ = TYPE_OF_TAG[tags.pop()]
-        return type_, pa.array(values, ARROW_TYPE[type_])
+        return type_, pa.array(values, arrow_type(type_))
     return Type.VARIANT, pa.array(texts, pa.string())
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute
 
 from tideglass.core.iso import flat, string_buffers
 from tideglass.core.sql import query
-from tideglass.core.types import ARROW_TYPE, TAG, TYPE_OF_TAG, Type, field, type_of, types_of
+from tideglass.core.types import TAG, TYPE_OF_TAG, Type, arrow_type, field, type_of, types_of
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
@@ -168,7 +168,7 @@ def from_variant(array: pa.Array | pa.ChunkedArray, type_: Type) -> pa.Array:
     text = pc.utf8_slice_codeunits(column, 1)
     if type_ is Type.BIT:
         return pc.equal(text, "1")
-    return pc.cast(text, ARROW_TYPE[type_])
+    return pc.cast(text, arrow_type(type_))
 
 
 def tags_of(array: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -249,7 +249,7 @@ def _as_types(table: pa.Table, target: Mapping[str, Type], schema: pa.Schema) ->
         if own is type_ and name in have:
             columns.append(table[name])
         elif own is Type.NULL:
-            columns.append(pa.nulls(table.num_rows, ARROW_TYPE[type_]))
+            columns.append(pa.nulls(table.num_rows, arrow_type(type_)))
         else:
             columns.append(to_variant(table[name], own))
     return pa.table(columns, schema=schema)

@@ -16,14 +16,19 @@ type; one whose values do not is a VARIANT column, in which each value is text t
 
 The type of a column is kept in its Arrow field metadata under `tideglass.type`, because several
 types share one Arrow type. Names that begin with `$` are the engine's own columns.
+
+Arrow is imported when the first column is made: a query is read and checked without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Type(StrEnum):
@@ -39,18 +44,6 @@ class Type(StrEnum):
     NULL = "null"
     VARIANT = "variant"
 
-
-ARROW_TYPE: Mapping[Type, pa.DataType] = {
-    Type.BIGINT: pa.int64(),
-    Type.FLOAT: pa.float64(),
-    Type.NVARCHAR: pa.string(),
-    Type.DATETIME: pa.int64(),
-    Type.BIT: pa.bool_(),
-    Type.RECORD: pa.string(),
-    Type.ARRAY: pa.string(),
-    Type.NULL: pa.null(),
-    Type.VARIANT: pa.string(),
-}
 
 #: First character of a value in a VARIANT column.
 TAG: Mapping[Type, str] = {
@@ -78,9 +71,29 @@ WINDOW_ID = "$window"  # NVARCHAR or NULL: what System.Window().Id shows
 SUBSTREAM = "$substream"  # string: canonical text of the OVER key tuple, absent without OVER
 
 
+@cache
+def arrow_type(type_: Type) -> pa.DataType:
+    """The Arrow type a column of this type is held in."""
+    import pyarrow as pa
+
+    match type_:
+        case Type.BIGINT | Type.DATETIME:
+            return pa.int64()
+        case Type.FLOAT:
+            return pa.float64()
+        case Type.BIT:
+            return pa.bool_()
+        case Type.NULL:
+            return pa.null()
+        case Type.NVARCHAR | Type.RECORD | Type.ARRAY | Type.VARIANT:
+            return pa.string()
+
+
 def field(name: str, type_: Type) -> pa.Field:
     """An Arrow field that knows its type."""
-    return pa.field(name, ARROW_TYPE[type_], metadata={METADATA_KEY: type_.value.encode()})
+    import pyarrow as pa
+
+    return pa.field(name, arrow_type(type_), metadata={METADATA_KEY: type_.value.encode()})
 
 
 def type_of(field_: pa.Field) -> Type:
@@ -91,7 +104,7 @@ def type_of(field_: pa.Field) -> Type:
     if field_.metadata and METADATA_KEY in field_.metadata:
         return Type(field_.metadata[METADATA_KEY].decode())
     for type_ in (Type.BIGINT, Type.FLOAT, Type.NVARCHAR, Type.BIT, Type.NULL):
-        if field_.type == ARROW_TYPE[type_]:
+        if field_.type == arrow_type(type_):
             return type_
     raise TypeError(f"column {field_.name!r} has the Arrow type {field_.type}, which is no value type")
 
@@ -103,4 +116,6 @@ def types_of(table: pa.Table) -> dict[str, Type]:
 
 def with_types(table: pa.Table, types: Mapping[str, Type]) -> pa.Table:
     """The same columns, cast to the Arrow type of the named type and marked with it."""
+    import pyarrow as pa
+
     return table.cast(pa.schema([field(name, types[name]) for name in table.column_names]))

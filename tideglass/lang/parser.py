@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import resources
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from lark import Lark, Token, UnexpectedToken
 from lark.lexer import Lexer
 
+from tideglass.core.cache import cache_folder
 from tideglass.core.errors import Diagnostic, QueryError, Source, Span
 from tideglass.lang.builder import Builder
 from tideglass.lang.nodes import Script
@@ -46,7 +47,11 @@ class _NoLexer(Lexer):
 
 @cache
 def _automaton() -> Lark:
-    """The parsing tables, built at the first query (about a quarter of a second)."""
+    """The parsing tables: read from the user's cache, else built (some 0.2 s) and kept there.
+
+    Lark holds a digest of the grammar and the versions beside them, and builds them again when that
+    differs or the file is damaged, half written by a command started at the same time, or cannot be kept.
+    """
     grammar = resources.files("tideglass.lang").joinpath("saql.lark").read_text(encoding="utf-8")
     return Lark(
         grammar,
@@ -56,7 +61,18 @@ def _automaton() -> Lark:
         keep_all_tokens=True,
         maybe_placeholders=True,
         transformer=cast(Any, Builder()),
+        cache=_tables_file(),
     )
+
+
+def _tables_file() -> str | Literal[False]:
+    """The file of the parsing tables; False where nothing can be kept."""
+    try:
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return False
+    return str(folder / "saql-tables")
 
 
 def _read(tokens: list[Token], text: str, problems: list[Diagnostic]) -> Script | None:

@@ -84,6 +84,7 @@ class _Frame:
 
     selecting: bool = False  # between SELECT and its INTO or FROM
     ordering: bool = False  # behind ORDER BY
+    open_cases: int = 0  # CASE without its END yet, whose WHEN is its own
     stamping: bool = False  # behind TIMESTAMP BY, whose OVER is still to come
     matching: bool = False  # directly inside MATCH_RECOGNIZE ( )
 
@@ -216,7 +217,11 @@ def _classify(tokens: list[Token]) -> None:
                 frame.stamping = True
             case "ORDER":
                 frame.ordering = True
-            case "LIMIT" | "WHEN":
+            case "CASE":
+                frame.open_cases += 1
+            case "END":
+                frame.open_cases -= 1
+            case "LIMIT" | "WHEN" if frame.open_cases <= 0:
                 frame.ordering = False
             case "OVER" if frame.stamping and not _opens_over_clause(tokens, index + 1):
                 token.type = "OVER_KEYS"

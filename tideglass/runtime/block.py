@@ -19,7 +19,7 @@ from tideglass.core.columns import classify_json, settle, split_by_types, unify
 from tideglass.core.errors import EvaluationError
 from tideglass.core.iso import flat
 from tideglass.core.sql import connection, query
-from tideglass.core.types import ARROW_TYPE, Type, type_of, types_of
+from tideglass.core.types import Type, arrow_type, type_of, types_of
 from tideglass.core.types import field as typed_field
 from tideglass.functions.catalogue import prepare
 from tideglass.functions.signature import Sql
@@ -97,7 +97,7 @@ class Block:
         """The column of each expression, rows in the order of the table."""
         if table.num_rows == 0:
             return [
-                (pa.array([], ARROW_TYPE[Type.BIT]), Type.BIT)
+                (pa.array([], arrow_type(Type.BIT)), Type.BIT)
                 if self.conditions
                 else (pa.nulls(0), Type.NULL)
                 for _ in self.items
@@ -294,5 +294,5 @@ def column_of(column: pa.Array, value: Sql, level: str) -> Column:
         return read_json(column, level)
     if value.type is Type.VARIANT:
         return settle(column, Type.VARIANT)
-    held = ARROW_TYPE[value.type]
+    held = arrow_type(value.type)
     return column if column.type == held else column.cast(held), value.type

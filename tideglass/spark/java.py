@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tideglass.core.cache import cache_folder
-
 from tideglass.core.errors import TideglassError
 
 #: Spark 4 is compiled for 17; an older Java cannot load its classes.

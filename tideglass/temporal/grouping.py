@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.core.sql import query
-from tideglass.core.types import ARROW_TYPE, Type, field, types_of
+from tideglass.core.types import Type, arrow_type, field, types_of
 from tideglass.core.values import canonical_text, flat, unify
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
@@ -111,9 +111,8 @@ class Grouping:
         columns: dict[str, Any] = {name: result[name] for name in self.plain}
         fields: list[pa.Field] = [rows.schema.field(name) for name in self.plain]
         for key in self.keys:
-            arrow_type = ARROW_TYPE[types[key]]
             held = types[key] is not Type.NULL
-            columns[key] = result[key].cast(arrow_type) if held else pa.nulls(result.num_rows)
+            columns[key] = result[key].cast(arrow_type(types[key])) if held else pa.nulls(result.num_rows)
             fields.append(field(key, types[key]))
         for name in cells:
             columns[name] = result[name]

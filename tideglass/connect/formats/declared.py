@@ -17,7 +17,7 @@ import pyarrow.compute
 from tideglass.connect.formats.decoded import MISSING_COLUMNS, TYPE_CONVERSION, Ints, Mask, Refusals
 from tideglass.core.iso import flat, texts_of_ticks, ticks_of_texts
 from tideglass.core.sql import query
-from tideglass.core.types import ARROW_TYPE, Type
+from tideglass.core.types import Type, arrow_type
 from tideglass.core.values import from_variant, to_variant
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
@@ -71,11 +71,11 @@ def convert(array: pa.Array, type_: Type, wanted: Type, level: str = "1.2") -> t
     FLOAT takes no NaN or infinity from level 1.1 on. BIT below level 1.2 is BIGINT 0 or 1.
     """
     if type_ is Type.NULL:
-        return pa.nulls(len(array), ARROW_TYPE[wanted]), np.zeros(len(array), np.bool_)
+        return pa.nulls(len(array), arrow_type(wanted)), np.zeros(len(array), np.bool_)
     if type_ is not Type.VARIANT:
         result = _convert_uniform(array, type_, wanted, level)
     else:
-        result = pa.nulls(len(array), ARROW_TYPE[wanted])
+        result = pa.nulls(len(array), arrow_type(wanted))
         variant = to_variant(array, type_)
         for own in (Type.BIGINT, Type.FLOAT, Type.NVARCHAR, Type.DATETIME, Type.BIT, Type.RECORD, Type.ARRAY):
             part = from_variant(variant, own)
@@ -89,7 +89,7 @@ def convert(array: pa.Array, type_: Type, wanted: Type, level: str = "1.2") -> t
 
 
 def _convert_uniform(array: pa.Array, type_: Type, wanted: Type, level: str) -> pa.Array:
-    nothing = pa.nulls(len(array), ARROW_TYPE[wanted])
+    nothing = pa.nulls(len(array), arrow_type(wanted))
     match wanted, type_:
         case (Type.FLOAT, Type.FLOAT):
             return array if level < "1.1" else pc.if_else(pc.is_finite(array), array, nothing)
