@@ -14,8 +14,8 @@ import shutil
 import sys
 import time
 
-from tideglass.spark.session import LOCAL_CHECKPOINTS
 from tideglass.spark.java import use_java
+from tideglass.spark.session import LOCAL_CHECKPOINTS
 
 SCHEMA = (
     "seq BIGINT, partition BIGINT, device STRING, event_time BIGINT, arrival_time BIGINT, "
