@@ -12,11 +12,9 @@ import pyarrow as pa
 
 from tideglass.core.columns import settle
 from tideglass.core.iso import flat, texts_of_ticks
+from tideglass.core.json_sql import double_json_sql, literal_sql, variant_json_sql
 from tideglass.core.sql import query
 from tideglass.core.time import (
-    ORIGIN_TICKS,
-    TICKS_PER_DAY,
-    TICKS_PER_SECOND,
     format_ticks,
     parse_ticks,
     ticks_of_datetime,
@@ -71,16 +69,6 @@ def rows_of(table: pa.Table) -> list[dict[str, Value]]:
 # ---------------------------------------------------------------- JSON lines
 
 
-def quote_text(text: str) -> str:
-    """A SQL string literal."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def double_json_sql(value: str) -> str:
-    """SQL of the JSON text of a double: the shortest that reads back the same; null if not finite."""
-    return f"CASE WHEN isfinite({value}) THEN CAST({value} AS VARCHAR) ELSE 'null' END"
-
-
 def json_lines(table: pa.Table) -> pa.Array:
     """The JSON text of each row, with the content `rows_of` shows.
 
@@ -96,7 +84,9 @@ def json_lines(table: pa.Table) -> pa.Array:
         if type_ is Type.DATETIME:
             column = texts_of_ticks(column)
         columns.append(column)
-        parts.append(f"{quote_text(json.dumps(name, ensure_ascii=False) + ':')} || {_json_sql(value, type_)}")
+        parts.append(
+            f"{literal_sql(json.dumps(name, ensure_ascii=False) + ':')} || {_json_sql(value, type_)}"
+        )
     listed = " || ',' || ".join(parts) if parts else "''"
     if PAYLOAD in types:
         columns.append(flat(table[PAYLOAD]))
@@ -128,30 +118,13 @@ def _json_sql(value: str, type_: Type) -> str:
     return f"coalesce({text}, 'null')"
 
 
-def variant_json_sql(value: str) -> str:
-    """SQL of the JSON text of a value of a VARIANT column."""
-    rest = f"substring({value}, 2)"
-    ticks = f"(CAST({rest} AS BIGINT) - ({ORIGIN_TICKS}))"  # since 0001-01-01, so that // and % round down
-    days = f"to_days(CAST({ticks} // {TICKS_PER_DAY} AS INTEGER))"
-    seconds = f"to_seconds({ticks} % {TICKS_PER_DAY} // {TICKS_PER_SECOND})"
-    shown = f"strftime(TIMESTAMP '0001-01-01' + {days} + {seconds}, '%Y-%m-%dT%H:%M:%S')"
-    digits = f"lpad(CAST({ticks} % {TICKS_PER_SECOND} AS VARCHAR), 7, '0')"
-    return (
-        f"CASE left({value}, 1) WHEN 's' THEN CAST(to_json({rest}) AS VARCHAR) "
-        f"WHEN 'f' THEN {double_json_sql(f'CAST({rest} AS DOUBLE)')} "
-        f"WHEN 'b' THEN CASE {rest} WHEN '1' THEN 'true' ELSE 'false' END "
-        f"WHEN 'd' THEN '\"' || {shown} || '.' || {digits} || 'Z\"' "
-        f"ELSE {rest} END"
-    )
-
-
 def members_sql(record: str, without: Sequence[str]) -> str:
     """SQL of the `"name":value` list of a record's text, less the named fields; '' when none is left."""
     inner = f"coalesce({record}[2:-2], '')"
     if not without:
         return inner
-    names = ", ".join(quote_text(name) for name in without)
-    shadowed = " OR ".join(f"contains({record}, {quote_text(json_key(name))})" for name in without)
+    names = ", ".join(literal_sql(name) for name in without)
+    shadowed = " OR ".join(f"contains({record}, {literal_sql(json_key(name))})" for name in without)
     pairs = f"list_zip(json_keys({record}), json_extract({record}, '$.*'))"
     kept = f"list_filter({pairs}, lambda p: p[1] NOT IN ({names}))"
     written = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tideglass.core.rows import variant_json_sql
+from tideglass.core.json_sql import variant_json_sql
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import TAG, Type
 from tideglass.functions.signature import Kind, Sql, literal_sql

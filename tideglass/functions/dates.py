@@ -6,10 +6,8 @@ Macros count from 0001-01-01 (`tg_since`), so that integer division always round
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from tideglass.core.iso import texts_of_ticks, ticks_of_texts
 from tideglass.core.time import (
     LAST_TICKS,
     ORIGIN_TICKS,
@@ -23,6 +21,9 @@ from tideglass.core.time import (
 from tideglass.core.types import Type
 from tideglass.functions.library import PythonFunction
 from tideglass.functions.signature import Kind, ScalarSignature, Sql, scalar, template, unless
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Every spelling of a date part and the canonical one.
 DATEPARTS: Mapping[str, str] = {
@@ -78,12 +79,20 @@ MACROS = (
 
 
 def _ticks(texts: pa.Array) -> pa.Array:
+    from tideglass.core.iso import ticks_of_texts
+
     return ticks_of_texts(texts)
+
+
+def _iso(ticks: pa.Array) -> pa.Array:
+    from tideglass.core.iso import texts_of_ticks
+
+    return texts_of_ticks(ticks)
 
 
 PYTHON_FUNCTIONS = (
     PythonFunction("tg_ticks", _ticks, ("VARCHAR",), "BIGINT"),
-    PythonFunction("tg_iso", texts_of_ticks, ("BIGINT",), "VARCHAR"),
+    PythonFunction("tg_iso", _iso, ("BIGINT",), "VARCHAR"),
 )
 
 _UNIT_TICKS = {

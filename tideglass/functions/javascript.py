@@ -10,15 +10,16 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, cast
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, cast
 
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
 from tideglass.functions.conversions import json_sql
 from tideglass.functions.library import PythonFunction
 from tideglass.functions.signature import Sql, literal_sql
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _RUNTIME = """
 var tideglass = {functions: {}};
@@ -105,6 +106,8 @@ def define(sources: Mapping[str, str]) -> None:
 
 
 def _run(names: pa.Array, dates: pa.Array, arguments: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
     if len(arguments) == 0:
         return pa.array([], pa.string())
     name = str(names[0])
@@ -131,6 +134,8 @@ def match_positions(texts: pa.Array, patterns: pa.Array) -> pa.Array:
 
     Case-insensitive, and a dot matches line ends too.
     """
+    import pyarrow as pa
+
     pairs = list(zip(texts.to_pylist(), patterns.to_pylist(), strict=True))
     known = [pair for pair in pairs if None not in pair]
     positions = iter(json.loads(_context().call("tideglass.match", json.dumps(known))))

@@ -8,15 +8,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-import pyarrow as pa
-
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A function over whole columns; it sees NULLs and answers with a column of the same length."""
+    """A function over whole columns; it sees NULLs and answers with a column of the same length.
+
+    Its module is loaded to check a query too, and so imports Arrow only when the function is called.
+    """
 
     name: str
     evaluate: Callable[..., pa.Array]
@@ -35,6 +37,8 @@ def install(
     if mark in _installed:
         return
     for function in functions:
+        # DuckDB would look the annotations up, and Arrow is no name in the modules of the functions.
+        function.evaluate.__annotations__.clear()
         duck.create_function(
             function.name,
             function.evaluate,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
 from tideglass.functions.library import PythonFunction
 from tideglass.functions.signature import Kind, ScalarSignature, Sql, scalar, template, unless
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 OVERFLOW = "arithmetic overflow: the result does not fit its type."
 
@@ -30,6 +32,8 @@ MACROS = (
 
 def _big_power(bases: pa.Array, exponents: pa.Array) -> pa.Array:
     """Exact integer powers, for those too large for a double to be exact."""
+    import pyarrow as pa
+
     powers: list[int | None] = []
     for base, exponent in zip(bases.to_pylist(), exponents.to_pylist(), strict=True):
         if base is None or exponent is None:

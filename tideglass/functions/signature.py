@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from tideglass.core.json_sql import literal_sql
 from tideglass.core.types import Type
 
 
@@ -128,10 +129,6 @@ def template(text: str, type_: Type, *, fallible: bool = False) -> Builder:
         return Sql(text.format(*(arg.text for arg in args)), type_, fallible)
 
     return build
-
-
-def literal_sql(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def unless(problem: str, message: str, value: str) -> str:

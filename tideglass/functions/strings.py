@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from tideglass.core.errors import EvaluationError
-from tideglass.core.types import Type
+from tideglass.core.types import Type, arrow_type
 from tideglass.functions.conversions import text_sql
 from tideglass.functions.javascript import match_positions
 from tideglass.functions.library import PythonFunction
@@ -24,6 +22,9 @@ from tideglass.functions.signature import (
     template,
     unless,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: What .NET's Char.IsWhiteSpace says is white space.
 WHITE_SPACE = (
@@ -106,10 +107,14 @@ def _compiled(regex: str) -> re.Pattern[str]:
         return re.compile(r"(?!)")
 
 
-def _pairwise(function: Callable[[str, str], Any], type_: pa.DataType) -> Callable[..., pa.Array]:
+def _pairwise(function: Callable[[str, str], Any], type_: Type) -> Callable[..., pa.Array]:
     def evaluate(left: pa.Array, right: pa.Array) -> pa.Array:
+        import pyarrow as pa
+
         pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
-        return pa.array([None if a is None or b is None else function(a, b) for a, b in pairs], type_)
+        return pa.array(
+            [None if a is None or b is None else function(a, b) for a, b in pairs], arrow_type(type_)
+        )
 
     return evaluate
 
@@ -130,8 +135,8 @@ def _patindex(pattern: str, text: str) -> int:
 
 
 PYTHON_FUNCTIONS = (
-    PythonFunction("tg_like", _pairwise(_like, pa.bool_()), ("VARCHAR", "VARCHAR"), "BOOLEAN"),
-    PythonFunction("tg_patindex", _pairwise(_patindex, pa.int64()), ("VARCHAR", "VARCHAR"), "BIGINT"),
+    PythonFunction("tg_like", _pairwise(_like, Type.BIT), ("VARCHAR", "VARCHAR"), "BOOLEAN"),
+    PythonFunction("tg_patindex", _pairwise(_patindex, Type.BIGINT), ("VARCHAR", "VARCHAR"), "BIGINT"),
     PythonFunction("tg_regexmatch", match_positions, ("VARCHAR", "VARCHAR"), "BIGINT"),
 )
 

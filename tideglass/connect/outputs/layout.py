@@ -13,7 +13,8 @@ import pyarrow.compute
 from tideglass.connect.formats.json import extract_from_records
 from tideglass.core import sql, types
 from tideglass.core.iso import flat, texts_of_ticks
-from tideglass.core.rows import rows_of, variant_json_sql
+from tideglass.core.json_sql import variant_json_sql
+from tideglass.core.rows import rows_of
 from tideglass.core.types import PAYLOAD, Type, types_of
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
