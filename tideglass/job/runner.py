@@ -96,7 +96,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
             functions=compiled.topology.functions,
         )
     outputs = {name: _output_spec(project, options, name) for name in compiled.topology.outputs}
-    unknown = [name for name in options.outputs if name not in outputs]
+    unknown = [name for name in options.outputs if _find(outputs, name) is None]
     if unknown:
         raise ProjectError(
             f"--output names {', '.join(map(repr, unknown))}, but the query writes to {', '.join(outputs)}"

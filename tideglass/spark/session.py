@@ -27,6 +27,8 @@ SETTINGS = {
     # Workers start with everything imported.
     "spark.python.daemon.module": "tideglass.spark.daemon",
     "spark.sql.session.timeZone": "UTC",
+    # How often a growing input is looked at when nothing has come: listing a folder is not free.
+    "spark.sql.streaming.pollingDelay": "200ms",
     "spark.ui.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
 }

@@ -1,0 +1,195 @@
+"""A project runs from its files to committed files: in batches, stopped and resumed, growing, failing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from project_on_disk import QUERY, OnDisk, disordered, event
+
+from tideglass.connect.outputs.rows import read_rows
+from tideglass.core.errors import EvaluationError, OutputError, StateError
+from tideglass.core.rows import rows_of
+from tideglass.job.metrics import Metrics
+from tideglass.job.outputs import BatchRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Of the files below, a batch of so many bytes takes about a third.
+SMALL_BATCH_BYTES = 15_000
+
+
+def with_events(project: OnDisk) -> OnDisk:
+    project.make()
+    for partition in range(2):
+        rows = disordered(partition, 200)
+        project.put(f"{partition}/a.json", rows[:120])
+        project.put(f"{partition}/b.json", rows[120:])
+    return project
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[OnDisk, Metrics]:
+    """The project run in one go."""
+    project = with_events(OnDisk(tmp_path_factory.mktemp("undisturbed"), spark))
+    return project, project.run()
+
+
+def stop_when(happened: Callable[[Metrics], bool]) -> Callable[[int, BatchRows, Metrics], None]:
+    """Sends this process the signal a user's stop sends, once something has happened."""
+
+    def watch(_: int, __: BatchRows, metrics: Metrics) -> None:
+        if happened(metrics):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return watch
+
+
+def test_several_batches_commit_the_rows_of_one(
+    undisturbed: tuple[OnDisk, Metrics], spark: SparkSession, tmp_path: Path
+) -> None:
+    whole, of_whole = undisturbed
+    several = with_events(OnDisk(tmp_path, spark))
+    of_several = several.run(batch_bytes=SMALL_BATCH_BYTES)
+    assert of_several.batches > 2 > of_whole.batches
+    assert several.all_rows() == whole.all_rows()
+    assert all(whole.all_rows().values())
+    assert of_several.events == of_whole.events == 400
+    assert of_several.by_api_name() == of_whole.by_api_name()
+    assert of_whole.by_api_name()["LateInputEvents"] > 0
+
+
+def test_a_stopped_run_goes_on_and_a_finished_one_does_nothing(
+    undisturbed: tuple[OnDisk, Metrics], spark: SparkSession, tmp_path: Path
+) -> None:
+    project = with_events(OnDisk(tmp_path, spark))
+    first = project.run(stop_when(lambda metrics: True), batch_bytes=SMALL_BATCH_BYTES)
+    assert first.batches == 1
+    committed = project.files()
+    second = project.run(batch_bytes=SMALL_BATCH_BYTES)
+    assert second.batches > 1
+    assert second.events == 400
+    assert project.all_rows() == undisturbed[0].all_rows()
+    assert committed.items() <= project.files().items()
+
+    finished = project.files()
+    assert project.run().batches == 0
+    assert project.files() == finished
+
+
+def test_another_query_is_refused_until_a_fresh_run_is_asked_for(
+    undisturbed: tuple[OnDisk, Metrics], spark: SparkSession, tmp_path: Path
+) -> None:
+    project = with_events(OnDisk(tmp_path, spark))
+    project.run(stop_when(lambda metrics: True), batch_bytes=SMALL_BATCH_BYTES)
+    before = project.files()
+    (tmp_path / "job.asaql").write_text(QUERY.replace("v > 90", "v > 95"))
+    with pytest.raises(StateError, match=r"the query differs(?s:.*)--fresh"):
+        project.run()
+    assert project.files() == before
+
+    (tmp_path / "job.asaql").write_text("-- the same, said later\n" + QUERY)
+    project.run(fresh=True)
+    assert project.all_rows() == undisturbed[0].all_rows()
+
+
+def test_rows_of_another_run_are_not_mixed_in(undisturbed: tuple[OnDisk, Metrics], tmp_path: Path) -> None:
+    project, _ = undisturbed
+    before = project.files()
+    with pytest.raises(OutputError, match="already holds files of another run"):
+        project.run(run_directory=tmp_path / "other")
+    assert project.files() == before
+
+
+@pytest.mark.parametrize("file_format", ["csv", "parquet"])
+def test_rows_are_the_same_in_every_format(
+    undisturbed: tuple[OnDisk, Metrics], spark: SparkSession, tmp_path: Path, file_format: str
+) -> None:
+    project = with_events(OnDisk(tmp_path, spark))
+    project.run(output_format=file_format)
+    found = read_rows(tmp_path / "LocalRunOutputs" / "counts")
+    assert {Path(name).suffix for name in project.files()} == {f".{file_format}"}
+    expected = [json.loads(row) for row in undisturbed[0].rows("counts")]
+    if file_format == "csv":
+        expected = [{name: str(value) for name, value in row.items()} for row in expected]
+    assert in_order(found) == in_order(expected)
+
+
+def in_order(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def test_rows_for_the_console_reach_the_driver_and_other_outputs_their_files(
+    undisturbed: tuple[OnDisk, Metrics], spark: SparkSession, tmp_path: Path
+) -> None:
+    project = with_events(OnDisk(tmp_path, spark))
+    shown: list[dict[str, Any]] = []
+
+    def watch(_: int, given: BatchRows, __: Metrics) -> None:
+        for _spec, table in given.shown:
+            shown.extend(rows_of(table))
+
+    project.run(watch, outputs={"COUNTS": "console"})
+    assert in_order(shown) == undisturbed[0].rows("counts")
+    assert project.rows("high") == undisturbed[0].rows("high")
+    assert not (tmp_path / "LocalRunOutputs" / "counts").exists()
+
+
+def test_a_growing_input_is_followed_and_its_silence_closes_windows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    project = OnDisk(tmp_path, spark).make(late_seconds=1, out_of_order_seconds=0)
+    project.put("0/a.json", [event(second, "a", 1) for second in range(1, 5)])
+    steps = iter(
+        [
+            lambda: project.put("0/b.json", [event(second, "a", 2) for second in range(5, 15)]),
+            lambda: project.put("1/a.json", [event(second, "b", 3) for second in range(16, 20)]),
+            lambda: None,
+        ]
+    )
+    reached = iter([4, 14, 18])
+    waiting_for = [next(reached)]
+
+    def watch(batch_id: int, given: BatchRows, metrics: Metrics) -> None:
+        assert batch_id < 200, "silence does not close the last windows"
+        if waiting_for and metrics.events == waiting_for[0]:
+            next(steps)()
+            waiting_for[:] = [next(reached)] if waiting_for != [18] else []
+        if metrics.output_rows["counts"] == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    project.run(watch, once=False, idle_seconds=0.5)
+    counts = [json.loads(row) for row in project.rows("counts")]
+    assert [(row["device"], row["n"], row["total"], row["at"][17:19]) for row in counts] == [
+        ("a", 10, 16, "10"),
+        ("a", 4, 8, "20"),
+        ("b", 4, 12, "20"),
+    ]
+
+
+def test_a_row_that_fails_the_query_stops_the_run_and_what_was_committed_stays(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    project = OnDisk(tmp_path, spark).make("SELECT CAST(v AS bigint) AS v INTO high FROM events")
+    project.put("0/a.json", [event(1, "a", "1"), event(2, "a", "2")])
+    bad = [event(3, "a", "three"), event(4, "a", "4")]
+    project.put("0/b.json", bad)
+    size = (tmp_path / "events" / "0" / "a.json").stat().st_size
+    with pytest.raises(EvaluationError) as stopped:
+        project.run(batch_bytes=size)
+    told = str(stopped.value)
+    assert "three" in told
+    assert "bigint" in told
+    assert "Traceback" not in told
+    assert ".java" not in told
+    assert project.rows("high") == ['{"v": 1}', '{"v": 2}']
+
+    project.put("0/b.json", [event(3, "a", "00003"), event(4, "a", "4")])
+    project.run(batch_bytes=size)
+    assert project.rows("high") == [f'{{"v": {v}}}' for v in (1, 2, 3, 4)]
