@@ -1,4 +1,4 @@
-"""Plays a query on the in-process driver in any manner: batches, chunks, key groups, order of scans, restarts.
+"""Plays a query on the in-process driver in any manner: batches, chunks, key groups, restarts.
 
 A `Manner` says how the same events reach the engine. Whatever it says, the rows must be the same.
 """
@@ -94,6 +94,7 @@ class Watched:
     joint: dict[tuple[int, int, int], Progress] = field(default_factory=dict[Any, Progress])
     told: dict[tuple[int, int, int, str], Progress] = field(default_factory=dict[Any, Progress])
     seen: set[str] = field(default_factory=set[str])
+    history: dict[tuple[int, int, int], list[int]] = field(default_factory=dict[Any, list[int]])
     breaches: list[str] = field(default_factory=list[str])
 
     def take(self, level: int, key_group: int, messages: Sequence[Message]) -> None:
@@ -120,6 +121,7 @@ class Watched:
                 if now < was:
                     self.breaches.append(f"{place}: watermark of {key!r} from {was} back to {now}")
             self.joint[place] = came
+            self.history.setdefault(place, []).append(came.watermark_ticks)
 
     def _rows(self, level: int, key_group: int, message: Message) -> None:
         table = from_bytes(message.body)
@@ -294,7 +296,3 @@ def play_or_refusal(
         if any(d.code != "NOT_YET_SUPPORTED" for d in error.diagnostics):
             raise
         return "not yet supported"
-
-
-def total(tables: Sequence[pa.Table]) -> int:
-    return sum(table.num_rows for table in tables)
