@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,12 @@ class Placed:
     watermark: float
 
 
+@cache
 def seconds(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
+@cache
 def iso(time: int) -> str:
     """A time as the outputs write it.
 
@@ -143,6 +146,10 @@ def by_airport(message: Message) -> Row:
     return {"origin": message["origin"]}
 
 
+def carrier(message: Message) -> str:
+    return message["carrier"]
+
+
 def by_carrier(message: Message) -> Row:
     return {"carrier": message["carrier"], "PartitionId": AIRPORTS.index(message["origin"])}
 
@@ -158,14 +165,14 @@ def alerts(placed: Iterable[Placed]) -> list[Row]:
         if each.stamp is not None and each.message["delayMinutes"] > ALERT_DELAY_MINUTES:
             of_carrier[each.message["carrier"]].append((each.stamp, each.message["delayMinutes"]))
     rows: list[Row] = []
-    for carrier, found in of_carrier.items():
+    for name, found in of_carrier.items():
         found.sort()
         stamps = [stamp for stamp, _ in found]
         for at in sorted({*stamps, *(stamp + ALERT_WINDOW_SECONDS for stamp in stamps)}):
             inside = found[bisect_right(stamps, at - ALERT_WINDOW_SECONDS) : bisect_right(stamps, at)]
             if len(inside) >= ALERT_DEPARTURES:
                 worst = max(delay for _, delay in inside)
-                rows.append({"carrier": carrier, "delayed": len(inside), "worst": worst, "at": iso(at)})
+                rows.append({"carrier": name, "delayed": len(inside), "worst": worst, "at": iso(at)})
     return rows
 
 
@@ -201,30 +208,36 @@ MOVED_FIELDS = ("origin", "carrier", "flight", "scheduled", "published")
 MOVED_BY_CARRIER_FIELDS = ("origin", "carrier", "flight", "scheduled")
 
 
-def expected(messages: Mapping[str, Sequence[Message]], settings: Settings) -> dict[str, list[Row]]:
-    """The rows of every output of `flights.asaql`."""
-    placed = [each for airport in AIRPORTS for each in place(messages[airport], settings)]
+def outputs(placed: Sequence[Placed]) -> dict[str, list[Row]]:
+    """The rows of every output of `flights.asaql`, given all messages of all airports."""
     return {
         "hourly": hourly(placed, by_airport),
         "alerts": alerts(placed),
         "moved": moved(placed, MOVED_FIELDS),
-        "daily": daily(message for airport in AIRPORTS for message in messages[airport]),
+        "daily": daily(each.message for each in placed),
     }
+
+
+def outputs_by_carrier(placed: Sequence[Placed]) -> dict[str, list[Row]]:
+    """The rows of every output of `flights-by-carrier.asaql`; `placed` with `carrier` as substream."""
+    return {
+        "hourlyByCarrier": hourly(placed, by_carrier),
+        "movedByCarrier": moved(placed, MOVED_BY_CARRIER_FIELDS),
+    }
+
+
+def expected(messages: Mapping[str, Sequence[Message]], settings: Settings) -> dict[str, list[Row]]:
+    """What `flights.asaql` answers to the messages of each airport."""
+    return outputs([each for airport in messages for each in place(messages[airport], settings)])
 
 
 def expected_by_carrier(
     messages: Mapping[str, Sequence[Message]], settings: Settings
 ) -> dict[str, list[Row]]:
-    """The rows of every output of `flights-by-carrier.asaql`."""
-    placed = [
-        each
-        for airport in AIRPORTS
-        for each in place(messages[airport], settings, lambda message: message["carrier"])
-    ]
-    return {
-        "hourlyByCarrier": hourly(placed, by_carrier),
-        "movedByCarrier": moved(placed, MOVED_BY_CARRIER_FIELDS),
-    }
+    """What `flights-by-carrier.asaql` answers to the messages of each airport."""
+    return outputs_by_carrier(
+        [each for airport in messages for each in place(messages[airport], settings, carrier)]
+    )
 
 
 def differences(want: Iterable[Row], found: Iterable[Row]) -> list[str]:
