@@ -4,9 +4,10 @@ A project is usable or it is not: everything that keeps it from being used is re
 with its file and a remedy. What is understood and not supported here, or lies in the folder unread,
 is listed in `Project.unsupported`; the project can be used without it.
 
-Two keys of a local input file are our own and ignored by the service's tools:
+Three keys of a local input file are our own and ignored by the service's tools:
 `"ArrivalTimeField"` names the payload field that holds the broker's arrival stamp (dots lead into
-records), so that recorded streams meet the time policies as they once did; `"Partitions": "folders"`
+records), so that recorded streams meet the time policies as they once did; `"ArrivalTimeFormat"` says
+how it is written: `iso` unless said, `epoch_seconds` or `epoch_milliseconds`; `"Partitions": "folders"`
 makes each sub-folder of `FilePath` an input partition.
 """
 
@@ -23,6 +24,7 @@ from tideglass.job.files import Problems, json_kind, project_path, read_named, r
 from tideglass.job.settings import JobSettings, from_job_config
 
 FORMATS = ("json", "csv", "parquet")
+ARRIVAL_FORMATS = ("iso", "epoch_seconds", "epoch_milliseconds")
 #: Formats the service's tools read and we do not yet.
 LATER_FORMATS = ("avro", "protobuf", "delta")
 
@@ -46,6 +48,7 @@ class ProjectInput:
     path: the local file or folder; None for a live input, which needs `--input NAME=PATH`.
     file_format: json, csv or parquet; None where the project does not say.
     arrival: payload field with the arrival time, dots lead into records; None when events carry none.
+    arrival_format: how that field says the time.
     """
 
     name: str
@@ -56,6 +59,7 @@ class ProjectInput:
     delimiter: str = ","
     partitions: Literal["one", "folders"] = "one"
     arrival: str | None = None
+    arrival_format: str = "iso"
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +329,17 @@ def read_input_mock(
         _delimiter(content.get("FieldDelimiter"), file, problems),
         "folders" if partitions == "folders" else "one",
         text_of(content, "ArrivalTimeField", file, problems, required=False),
+        _arrival_format(content.get("ArrivalTimeFormat"), file, problems),
     )
+
+
+def _arrival_format(value: object, file: Path, problems: Problems) -> str:
+    name = str(value or "iso").lower()
+    if name not in ARRIVAL_FORMATS:
+        problems.error(
+            file, f'"ArrivalTimeFormat" is {value!r}, it must be one of {", ".join(ARRIVAL_FORMATS)}'
+        )
+    return name
 
 
 def _checked_format(value: object, file: Path, problems: Problems, live: bool = False) -> str | None:

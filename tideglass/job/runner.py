@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled, compile_query
 from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.spec import Arrival, InputSpec, OutputSpec
+from tideglass.connect.spec import InputSpec, OutputSpec
 from tideglass.core.errors import ProjectError
 from tideglass.job.manifest import Manifest, open_run
 from tideglass.job.metrics import Metrics
@@ -28,7 +28,9 @@ from tideglass.runtime.message import Kind, Message
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_Found = TypeVar("_Found")
 
 #: Called after every batch: its number, what it gave, and the metrics so far.
 Watch = Callable[[int, BatchRows, Metrics], None]
@@ -202,7 +204,9 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
             "path": path,
             "format": known.file_format if known.path == path else None,
             "partitions": "folders" if known.partitions == "folders" and path.is_dir() else "none",
-            "arrival": None if known.arrival is None else Arrival(path=tuple(known.arrival.split("."))),
+            "arrival": None
+            if known.arrival is None
+            else {"path": known.arrival.split("."), "format": known.arrival_format},
             "delimiter": known.delimiter,
             "finished": options.once,
         }
@@ -219,6 +223,6 @@ def _output_spec(project: Project, options: RunOptions, name: str) -> OutputSpec
     return OutputSpec.model_validate({"name": name, "path": path.resolve(), "format": file_format})
 
 
-def _find(named: Mapping[str, object], name: str):
+def _find(named: Mapping[str, _Found], name: str) -> _Found | None:
     """The entry of that name, whatever its case."""
     return next((value for key, value in named.items() if key.casefold() == name.casefold()), None)
