@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from tideglass.job.metrics import Metrics, PartitionFacts
     from tideglass.job.outputs import BatchRows
-    from tideglass.job.runner import RunOptions
+    from tideglass.job.runner import Job, RunOptions
 
 
 def run(
@@ -76,7 +77,7 @@ def run(
         console.print(f"{name}: {rows:,} rows to {place}", markup=False)
 
 
-def run_with_progress(job, console, *, quiet: bool = False) -> Metrics:
+def run_with_progress(job: Job, console: Console, *, quiet: bool = False) -> Metrics:
     """Run the job and show how far it is: live on a terminal, a line a batch elsewhere."""
     from rich.live import Live
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.reading import Chunk
@@ -32,7 +33,7 @@ from tideglass.core.types import (
 from tideglass.core.types import field as typed_field
 from tideglass.core.values import canonical_text, flat, unify
 from tideglass.plan.nodes import Cast, Named
-from tideglass.plan.topology import EmitOp, Reader, ScanOp, Topology
+from tideglass.plan.topology import EmitOp, PartialOp, Reader, RowsOp, ScanOp, SendOp, Topology
 from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.exchange import Exchange
 from tideglass.runtime.message import Message
@@ -43,6 +44,8 @@ from tideglass.temporal.progress import Progress, partition_name
 from tideglass.temporal.reorder import release
 from tideglass.temporal.state import MemoryState
 from tideglass.temporal.watermark import Ingress, watermarks
+
+pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 _EVENT_TIME = "$event_time"
 
@@ -127,11 +130,7 @@ class Scan:
         self._times = {
             r.id: Program(
                 (
-                    *(
-                        [Named(_EVENT_TIME, Cast(r.timestamp, Type.DATETIME, lenient=True))]
-                        if r.timestamp is not None
-                        else []
-                    ),
+                    Named(_EVENT_TIME, Cast(r.timestamp, Type.DATETIME, lenient=True)),
                     *(Named(f"$over{n}", expr) for n, expr in enumerate(r.over)),
                 ),
                 level=topology.level,
@@ -275,7 +274,7 @@ class Scan:
         for op in self.topology.at(0):
             if isinstance(op, ScanOp):
                 reader_of[op.id] = op.reader
-            elif hasattr(op, "source"):
+            elif isinstance(op, RowsOp | PartialOp | SendOp | EmitOp):
                 reader_of[op.id] = reader_of[op.source]
                 if isinstance(op, EmitOp):
                     result[op.id] = reader_of[op.id]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.core.values import unify
@@ -33,6 +34,8 @@ from tideglass.runtime.program import Program
 from tideglass.temporal.progress import Progress
 from tideglass.temporal.state import State
 from tideglass.temporal.window_aggregate import WindowAggregate
+
+pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ imported once for all of them, which saves each about a second at its start.
 
 from __future__ import annotations
 
+# pyright: reportUnusedImport=false
 import pandas  # noqa: F401
 import pyspark.sql.worker.plan_data_source_read  # noqa: F401
 from pyspark.daemon import manager

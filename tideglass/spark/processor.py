@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from tideglass.plan.topology import Topology
@@ -109,7 +109,7 @@ class StageProcessor(StatefulProcessor):
         self._index = handle.getValueState("index", "body STRING")
         self._task = KeyGroupTask(self._topology, self._level, self._sink)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         key_group = self._key_of.index(key[0])
         saved = self._index.get()
         before = "{}" if saved is None else saved[0]
@@ -126,4 +126,4 @@ class StageProcessor(StatefulProcessor):
             self._index.update((after,))
 
     def close(self) -> None:
-        self._task = None
+        """Nothing is held open."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,7 +75,7 @@ def local_session(cores: int | None = None, log: Path | None = None) -> SparkSes
 
 
 @contextmanager
-def _printing_to(path: Path) -> Iterator[None]:
+def _printing_to(path: Path) -> Generator[None]:
     """While this lasts, processes that are started print to the file; so does this one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -197,12 +197,13 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             peers=tuple(peer for peer, each in before.items() if not each["ended"]),
         )
 
-    def read(self, partition: ScanPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        chosen = cast("ScanPartition", partition)  # what `partitions` gave
         scans: dict[str, Scan] = {}
         inputs = {source.name: source for source in self.job.inputs}
-        for unit in partition.units:
+        for unit in chosen.units:
             scan = scans.setdefault(unit.input, Scan(self.job.topology, unit.input))
-            yield from self._scan(scan, inputs[unit.input], unit, partition)
+            yield from self._scan(scan, inputs[unit.input], unit, chosen)
 
     def _scan(
         self, scan: Scan, source: StreamInput, unit: Unit, partition: ScanPartition

@@ -19,12 +19,13 @@ from typing import TypeAlias
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.reading import Chunk, Piece, read_piece
 from tideglass.connect.inputs.stops import bytes_left, next_stop
+from tideglass.connect.inputs.stream import PartitionPosition
 from tideglass.connect.spec import Format, InputSpec, format_of
 from tideglass.core.errors import InputError
 
 #: [file relative to the input's directory, begin, end, arrival time in ticks]
 PieceJson: TypeAlias = list[str | int]
-Position: TypeAlias = Mapping[str, Sequence[PieceJson]]
+Position: TypeAlias = Mapping[str, PartitionPosition]
 
 _ONLY = "0"  # name of the partition of an input that has one
 
@@ -77,8 +78,8 @@ class FileInput:
     def read(
         self,
         partition: str,
-        start: Sequence[PieceJson],
-        end: Sequence[PieceJson],
+        start: PartitionPosition,
+        end: PartitionPosition,
         fields: Fields,
         level: str = "1.2",
     ) -> Iterator[Chunk]:
@@ -89,7 +90,7 @@ class FileInput:
         for piece in self.pieces(partition, start, end):
             yield from read_piece(piece, fields, level)
 
-    def pieces(self, partition: str, start: Sequence[PieceJson], end: Sequence[PieceJson]) -> Iterator[Piece]:
+    def pieces(self, partition: str, start: PartitionPosition, end: PartitionPosition) -> Iterator[Piece]:
         """What there is to read between two positions of a partition, as small values for a task."""
         folder = self._folder(partition)
         for ordinal, (name, begin, stop, arrival_time_ticks) in enumerate(end):
@@ -158,7 +159,7 @@ class FileInput:
 
     # ------------------------------------------------------------ growing
 
-    def _waiting(self, partition: str, known: Sequence[PieceJson]) -> list[tuple[str, int, int, int]]:
+    def _waiting(self, partition: str, known: PartitionPosition) -> list[tuple[str, int, int, int]]:
         """Files with something to read: name, where to begin, modification time in ticks, bytes left."""
         read_to: dict[str, int] = {}
         for name, _, end, _ in known:
