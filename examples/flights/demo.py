@@ -37,8 +37,8 @@ PROJECT = Path(__file__).parent
 ROOT = PROJECT.parents[1]
 INPUT = "departures"
 OUTPUTS = ("hourly", "alerts", "moved", "daily")
-#: The input is read in some six batches, so that there is something to watch.
-BATCH_BYTES = 12_000_000
+#: The input is read in some five batches, so that there is something to watch.
+BATCH_BYTES = 16_000_000
 #: A run this short is over before the JVM's second compiler has paid for itself.
 SHORT_RUN_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -139,7 +139,6 @@ def run_on_spark(console: Console, folder: Path, cache: Path) -> Run:
     total = sum(sum(1 for _ in file.open("rb")) for file in folder.rglob("*.json"))
     done = Run()
     console.print("starting Spark", style="dim")
-    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_RUN_JAVA_OPTIONS)
     spark = local_session(log=cache / "spark.log")
     columns = [BarColumn(24), MofNCompleteColumn(), TextColumn("events"), TimeElapsedColumn()]
     with Progress(
@@ -196,6 +195,7 @@ def findings(
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_RUN_JAVA_OPTIONS)
     try:
         sys.exit(main())
     except TideglassError as error:

@@ -24,10 +24,10 @@ NEW_YORK = ZoneInfo("America/New_York")
 ROWS_SHOWN = 6
 #: Hours with fewer departures say little about the mean.
 FEWEST_OF_AN_HOUR = 15
-#: A day of thunderstorms, from four in the morning, and the morning after it; shown in pictures.
-STORM_FROM, STORM_DAY_TO, STORM_TO = (
+#: A day of thunderstorms, from four in the morning to four; with the morning after it, from six to eleven.
+STORM_DAY_FROM, STORM_DAY_TO, STORM_FROM, STORM_TO = (
     int(datetime(2013, 7, day, hour, tzinfo=NEW_YORK).timestamp())
-    for day, hour in ((10, 4), (11, 4), (11, 11))
+    for day, hour in ((10, 4), (11, 4), (10, 6), (11, 11))
 )
 STORM_AIRPORT = "LGA"
 
@@ -190,7 +190,7 @@ def pictures(
         watermarks,
         "Departures from New York, 10 and 11 July 2013: watermarks by airport",
     )
-    messages = [each for each in placed[STORM_AIRPORT] if STORM_FROM <= arrival(each) < STORM_DAY_TO]
+    messages = [each for each in placed[STORM_AIRPORT] if STORM_DAY_FROM <= arrival(each) < STORM_DAY_TO]
     title = "Departures from La Guardia on 10 July 2013 through the time policies"
     draw(simulated(messages, settings), day, title)
     return [watermarks, day]
