@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What asks for a Java starts Spark; the rest of this folder is as fast as any test."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here):
+        if item.path.is_relative_to(here) and "java" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
 
 

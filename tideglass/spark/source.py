@@ -33,6 +33,9 @@ from tideglass.runtime.scan import Scan, ScanState, Silence
 from tideglass.runtime.snapshots import Snapshots
 from tideglass.spark.processor import MESSAGE_SCHEMA
 
+#: The one partition of a finished input that has none.
+_ALONE: dict[str, list[Any]] = {"0": []}
+
 ARROW_SCHEMA = pa.schema(
     [
         ("key_group", pa.int32()),
@@ -144,8 +147,12 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for source in self.job.inputs:
             before = start["inputs"].get(source.name, {})
             at = {name: state["position"] for name, state in before.items()}
-            latest = source.latest(at, share)
-            inputs[source.name] = _states(before, latest, source.ended(latest), now_ms)
+            latest, ended = source.latest(at, share), frozenset(_ALONE)
+            if latest or not self.job.finished:
+                ended = source.ended(latest)
+            else:  # without any partition there would be nobody to tell the stages of its end
+                latest = _ALONE
+            inputs[source.name] = _states(before, latest, ended, now_ms)
         states = [state for each in inputs.values() for state in each.values()]
         moved = any(state["since_ms"] == now_ms for state in states)
         final = self.job.finished and all(state["ended"] for state in states)

@@ -1,0 +1,173 @@
+"""The source plans batches and tells the stages how far every partition is; no Spark is started."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from project_on_disk import event, write
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.inputs.rows import RowsInput
+from tideglass.connect.inputs.stream import StreamInput
+from tideglass.connect.spec import Arrival, InputSpec
+from tideglass.core.errors import StateError
+from tideglass.core.time import AFTER_ALL_TICKS
+from tideglass.job.settings import from_options
+from tideglass.runtime.exchange import RowSink
+from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.snapshots import Snapshots
+from tideglass.spark.key_groups import key_numbers
+from tideglass.spark.source import JobReader, SourceJob
+from tideglass.testing import compile_rows
+
+QUERY = "SELECT COUNT(*) AS n INTO o FROM events TIMESTAMP BY t GROUP BY TumblingWindow(second, 10)"
+BOTH = "SELECT v INTO o FROM events SELECT v INTO p FROM others"
+SETTINGS = {"late_arrival": "5s"}
+
+
+def folders(path: Path, name: str = "events", finished: bool = True) -> FileInput:
+    arrival = Arrival(path=("arrived",))
+    return FileInput(
+        InputSpec(name=name, path=path, partitions="folders", arrival=arrival, finished=finished)
+    )
+
+
+def reader(tmp_path: Path, *inputs: StreamInput, query: str = QUERY, **options: Any) -> JobReader:
+    topology = compile_rows(query, {}, from_options(SETTINGS), key_groups=2).topology
+    job = SourceJob(
+        topology=topology,
+        inputs=inputs,
+        snapshots=Snapshots(str(tmp_path / "ingress")),
+        sink=RowSink(),
+        key_numbers=key_numbers(2),
+        finished=True,
+        batch_bytes=1 << 20,
+        idle_seconds=0.0,
+        tasks=2,
+        stop_file=str(tmp_path / "stop"),
+    )
+    return JobReader(replace(job, **options))
+
+
+def next_batch(source: JobReader, start: dict[str, Any] | None) -> dict[str, Any]:
+    """The next offset, as Spark would read it back from its log."""
+    start = source.initialOffset() if start is None else start
+    return json.loads(json.dumps(source.latestOffset(start, ReadAllAvailable())))
+
+
+def messages(source: JobReader, start: dict[str, Any] | None, end: dict[str, Any]) -> list[Message]:
+    """What the tasks of a batch send."""
+    start = source.initialOffset() if start is None else start
+    rows = [
+        row
+        for share in source.partitions(start, end)
+        for batch in source.read(share)
+        for row in batch.to_pylist()
+    ]
+    return [Message(**{**row, "kind": Kind(row["kind"])}) for row in rows]
+
+
+def marks(of: list[Message]) -> dict[str, int]:
+    """The watermark each partition tells."""
+    return {m.sender: next(iter(m.json().values())) for m in of if m.kind is Kind.MARK}
+
+
+def test_a_partition_at_its_end_no_longer_holds_back_the_others(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "0" / "a.json", [event(1, "a", 1)])
+    write(tmp_path / "in" / "1" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
+    source = reader(tmp_path, folders(tmp_path / "in"), batch_bytes=800)
+    first = next_batch(source, None)
+    assert not first["final"]
+    told = marks(messages(source, None, first))
+    assert told["events/0"] == AFTER_ALL_TICKS > told["events/1"]
+    second = next_batch(source, first)
+    assert marks(messages(source, first, second))["events/0"] == AFTER_ALL_TICKS
+
+
+def test_what_appears_after_the_end_of_a_finished_partition_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "0" / "a.json", [event(1, "a", 1)])
+    write(tmp_path / "in" / "1" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
+    source = reader(tmp_path, folders(tmp_path / "in"), batch_bytes=800)
+    first = next_batch(source, None)
+    write(tmp_path / "in" / "0" / "b.json", [event(2, "a", 1)])
+    second = next_batch(source, first)
+    assert second["inputs"]["events"]["0"] == first["inputs"]["events"]["0"]
+    assert second["inputs"]["events"]["1"] != first["inputs"]["events"]["1"]
+
+
+def test_the_end_of_everything_is_told_once(tmp_path: Path) -> None:
+    source = reader(tmp_path, RowsInput("events", (event(1, "a", 1),), 10))
+    first = next_batch(source, None)
+    assert first["final"]
+    assert next_batch(source, first) == first
+
+
+def test_an_input_without_any_partition_ends_like_the_others(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    events = RowsInput("events", ({"v": 1},), 10)
+    source = reader(tmp_path, events, folders(tmp_path / "empty", "others"), query=BOTH)
+    first = next_batch(source, None)
+    assert first["final"]
+    reports = [m.json() for m in messages(source, None, first) if m.kind is Kind.REPORT]
+    assert [(r["input"], r["readers"][0]["final"]) for r in reports] == [("events", True), ("others", True)]
+
+
+def test_silence_moves_the_watermark_of_a_growing_input_and_is_part_of_the_offset(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "0" / "a.json", [event(1, "a", 1)])
+    source = reader(tmp_path, folders(tmp_path / "in", finished=False), finished=False)
+    first = next_batch(source, None)
+    before = marks(messages(source, None, first))["events/0"]
+    silent = {**next_batch(source, first), "at_ms": first["at_ms"] + 60_000}
+    told = [marks(messages(source, first, silent))["events/0"] for _ in range(2)]
+    assert told[0] == told[1] > before
+
+
+def test_reading_time_is_no_silence_of_a_finished_input(tmp_path: Path) -> None:
+    rows = ({"t": event(1, "a", 1)["t"], "_partition": 0}, *({"t": None, "_partition": 1} for _ in range(3)))
+    source = reader(tmp_path, RowsInput("events", (*rows, rows[0]), 2))
+    first = next_batch(source, None)
+    before = marks(messages(source, None, first))["events/0"]
+    second = next_batch(source, first)
+    later = {**second, "at_ms": second["at_ms"] + 3_600_000}
+    assert marks(messages(source, first, later))["events/0"] == before
+
+
+def test_no_batch_is_begun_once_a_stop_is_asked_for(tmp_path: Path) -> None:
+    source = reader(tmp_path, RowsInput("events", (event(1, "a", 1),), 10))
+    (tmp_path / "stop").touch()
+    assert next_batch(source, None) == source.initialOffset()
+    os.unlink(tmp_path / "stop")
+    assert next_batch(source, None)["final"]
+
+
+def test_a_batch_scanned_again_sends_the_same(tmp_path: Path) -> None:
+    rows = tuple(event(second, "a", second) for second in range(1, 40))
+    source = reader(tmp_path, RowsInput("events", rows, 15))
+    first = next_batch(source, None)
+    messages(source, None, first)
+    second = next_batch(source, first)
+    assert messages(source, first, second) == messages(source, first, second)
+
+
+def test_a_batch_without_the_state_before_it_is_refused(tmp_path: Path) -> None:
+    rows = tuple(event(second, "a", second) for second in range(1, 40))
+    source = reader(tmp_path, RowsInput("events", rows, 15))
+    first = next_batch(source, None)
+    second = next_batch(source, first)
+    with pytest.raises(StateError, match="events/0 after batch 1 is missing"):
+        messages(source, first, second)
+
+
+def test_partitions_are_spread_over_the_tasks_by_their_size(tmp_path: Path) -> None:
+    sizes = {"0": 40, "1": 1, "2": 20, "3": 20}
+    for name, events in sizes.items():
+        write(tmp_path / "in" / name / "a.json", [event(second, "a", 1) for second in range(events)])
+    source = reader(tmp_path, folders(tmp_path / "in"))
+    shares = source.partitions(source.initialOffset(), next_batch(source, None))
+    assert sorted([unit.partition for unit in share.units] for share in shares) == [["0", "1"], ["2", "3"]]
