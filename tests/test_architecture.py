@@ -147,6 +147,30 @@ def test_the_command_starts_without(heavy):
     assert done.returncode == 0, f"importing tideglass.cli.main imports {heavy} {done.stderr}"
 
 
+def test_a_query_is_checked_without_the_engine(tmp_path):
+    """Start-up is guarded by what is loaded: a time would depend on the machine."""
+    code = """if True:
+        import sys
+        from tideglass.cli.main import main
+        try:
+            main(["new", "job"])
+        except SystemExit:
+            pass
+        try:
+            main(["check", "job"])
+        finally:
+            print(*sys.modules, file=sys.stderr)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, "no errors" in done.stdout) == (0, True), done.stderr
+    loaded = done.stderr.split()
+    heavy = {"pyspark", "duckdb", "pyarrow", "numpy", "pandas", "matplotlib", "py_mini_racer"}
+    assert not heavy & {module.split(".")[0] for module in loaded}
+    assert len(loaded) < 550, "about 440 when this was written"
+
+
 def test_every_module_says_what_it_is():
     silent = [name_of(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
     assert not silent
