@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, TypeVar
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled, compile_query
 from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.spec import InputSpec, OutputSpec
+from tideglass.connect.spec import InputSpec, OutputSpec, format_of
 from tideglass.core.errors import ProjectError
 from tideglass.job.manifest import Manifest, open_run
 from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch, prepare_outputs
-from tideglass.job.project import Project
+from tideglass.job.project import Project, ProjectInput
 from tideglass.job.settings import JobSettings
 from tideglass.runtime.message import Kind, Message
 
@@ -202,7 +202,7 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
         {
             "name": name,
             "path": path,
-            "format": known.file_format if known.path == path else None,
+            "format": _format(known, path),
             "partitions": "folders" if known.partitions == "folders" and path.is_dir() else "none",
             "arrival": None
             if known.arrival is None
@@ -211,6 +211,15 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
             "finished": options.once,
         }
     )
+
+
+def _format(known: ProjectInput, path: Path) -> str | None:
+    """None when file names tell the format, else what the project says of the input."""
+    first = (
+        path if path.is_file() else next((each for each in path.rglob("[!._]*.*") if each.is_file()), None)
+    )
+    told = None if first is None or path == known.path else format_of(first)
+    return known.file_format if told is None else None
 
 
 def _output_spec(project: Project, options: RunOptions, name: str) -> OutputSpec:

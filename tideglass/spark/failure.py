@@ -12,15 +12,23 @@ _OURS = re.compile(r"tideglass\.core\.errors\.(\w+): ")
 _AFTER = re.compile(
     r"\n\s*at [\w.$/]+\(|\n\nThe above exception|\n\nDuring handling|\nTraceback|\n\s*\n\s*JVM|\n SQLSTATE"
 )
+#: The line in which a Python traceback says what went wrong.
+_PYTHON = re.compile(r"^(?!py4j|pyspark|org\.)[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
 #: From here on Spark lists offsets and plans, which may be pages.
 _QUERY = "\n=== Streaming Query ==="
 
 
 def explained(text: str) -> TideglassError:
-    """The error of ours that Spark's account of a failure holds; with none in it, Spark's own words."""
+    """The error of ours that Spark's account of a failure holds.
+
+    With none in it, the line in which a Python worker says what went wrong, or else Spark's own words; the
+    whole account is the cause of the error that is raised.
+    """
     found = list(_OURS.finditer(text))
     if not found:
-        return TideglassError(f"Spark stopped the job:\n{text.split(_QUERY, 1)[0].strip()}")
+        account = text.split(_QUERY, 1)[0].strip()
+        python = _PYTHON.findall(account)
+        return TideglassError(f"Spark stopped the job:\n{python[0].strip() if python else account}")
     first = found[0]
     message = _AFTER.split(text[first.end() :], maxsplit=1)[0].strip()
     kind = getattr(errors, first[1], TideglassError)
