@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled, compile_query
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.reading import Chunk
@@ -29,12 +30,14 @@ KEY_GROUPS = 3
 
 
 def run(
-    query: str,
+    query: str | Source,
     inputs: Mapping[str, Sequence[Row]],
     reference: Mapping[str, Sequence[Row]] | None = None,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | JobSettings | None = None,
     functions: Mapping[str, str] | None = None,
     engine: Literal["local", "spark"] = "local",
+    *,
+    known_inputs: Mapping[str, InputInfo] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """Run `query` on rows; answers with the rows of every output, in the order of their timestamps.
 
@@ -42,13 +45,14 @@ def run(
     it the event time; `_partition` (an int, default 0) its input partition. Neither is payload.
     reference: rows per reference input. settings: late_arrival ("5s" or "none"), out_of_order, policy
     ("adjust" or "drop"), early_arrival, compatibility_level; without them late is unlimited and
-    out-of-order 0. functions: JavaScript source per name. engine: this process, or a local Spark.
+    out-of-order 0; or those of a job. functions: JavaScript source per name. engine: this process, or a
+    local Spark. known_inputs: what the binder may know of the inputs; None lets every name be one.
 
     Inputs end, so everything is flushed. Times come back as ISO text with seven digits and Z.
     Raises QueryError for a query that cannot run and EvaluationError for a row that fails it.
     """
-    job_settings = from_options(settings)
-    compiled = compile_rows(query, inputs, job_settings, functions)
+    job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
+    compiled = compile_rows(query, inputs, job_settings, functions, known_inputs=known_inputs)
     if reference:
         raise InputError("reference inputs are understood, not yet supported by this version")
     if engine == "spark":
@@ -63,18 +67,20 @@ def run(
 
 
 def compile_rows(
-    query: str,
+    query: str | Source,
     inputs: Mapping[str, Sequence[Row]],
     settings: JobSettings,
     functions: Mapping[str, str] | None = None,
     key_groups: int = KEY_GROUPS,
+    known_inputs: Mapping[str, InputInfo] | None = None,
 ) -> Compiled:
     """Compile a query whose inputs are those of a test."""
     return compile_query(
-        Source(query),
+        query if isinstance(query, Source) else Source(query),
         settings.policies(),
         key_groups=key_groups,
         level=settings.compatibility_level,
+        inputs=known_inputs,
         functions=functions,
     )
 

@@ -91,28 +91,18 @@ def run_case(project: Project, case: TestCase) -> CaseResult:
     import time
 
     from tideglass.cli.check import known_inputs
-    from tideglass.compile import compile_query
-    from tideglass.core.errors import ProjectError
     from tideglass.job.test_config import case_inputs, case_settings, judge
-    from tideglass.runtime.local import LocalDriver, rows_by_output
-    from tideglass.testing import KEY_GROUPS, partition_batches, rows_in_order
+    from tideglass.testing import run
 
     began = time.perf_counter()
-    if case_inputs(case, "reference"):
-        raise ProjectError(f"case {case.name!r}: reference inputs are understood, not yet supported")
-    settings = case_settings(case, project.settings)
-    compiled = compile_query(
+    found = run(
         project.query,
-        settings.policies(),
-        key_groups=KEY_GROUPS,
-        level=settings.compatibility_level,
-        inputs=known_inputs(project),
-        functions={name: each.script for name, each in project.functions.items() if not each.aggregate},
+        case_inputs(case, "stream"),
+        case_inputs(case, "reference"),
+        case_settings(case, project.settings),
+        {name: each.script for name, each in project.functions.items() if not each.aggregate},
+        known_inputs=known_inputs(project),
     )
-    batches = partition_batches(compiled.topology, case_inputs(case, "stream"))
-    messages = LocalDriver(compiled.topology).run(batches, final=True)
-    tables = rows_by_output(compiled.topology, messages)
-    found = {name: rows_in_order(parts) for name, parts in tables.items()}
     return judge(case, found, time.perf_counter() - began)
 
 
