@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from cases import Case, case_paths, compare_outputs, load
 
-from tideglass.core.errors import EvaluationError, QueryError
+from tideglass.core.errors import EvaluationError, InputError, QueryError
 from tideglass.testing import run
 
 CASES = [load(path) for path in case_paths()]
@@ -44,3 +44,11 @@ def test_the_compiler_refuses_what_the_case_says(case: Case) -> None:
     assert case.error_code in [code for code, _ in found]
     if case.error_place is not None:
         assert (case.error_code, case.error_place) in found
+
+
+def test_substreams_of_several_partitions_need_the_partition_among_their_keys() -> None:
+    rows = [{"t": "2026-01-01T00:00:01Z", "k": 1, "_partition": n} for n in (0, 1)]
+    query = "SELECT k, COUNT(*) AS n FROM i TIMESTAMP BY t OVER {} GROUP BY {}, TumblingWindow(second, 5)"
+    with pytest.raises(InputError, match="SUBSTREAMS_NEED_PARTITION"):
+        run(query.format("k", "k"), {"i": rows})
+    assert len(run(query.format("k, PartitionId", "k, PartitionId"), {"i": rows})["output"]) == 2

@@ -11,10 +11,13 @@ the order of their numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tideglass.core.types import Type
+from tideglass.core.errors import InputError
+from tideglass.core.types import PARTITION, Type
 from tideglass.plan.nodes import Expr, Named, Window
+from tideglass.plan.rules import references
 from tideglass.temporal.aggregates import AggregateSpec
 from tideglass.temporal.policies import Policies
 
@@ -40,6 +43,22 @@ class Reader:
     timestamp: Expr | None
     over: tuple[Expr, ...]
     policies: Policies
+
+
+def check_partitions(readers: Sequence[Reader], input_name: str, partitions: int) -> None:
+    """Substreams of several partitions must have PartitionId among their keys (`asa.md` 1.7, rule 3).
+
+    How many partitions an input has is known only when a job starts, so no compiler can tell.
+    Raises InputError.
+    """
+    for reader in readers:
+        by_partition = any(PARTITION in references(key) for key in reader.over)
+        if reader.input == input_name and partitions > 1 and reader.over and not by_partition:
+            raise InputError(
+                f"[SUBSTREAMS_NEED_PARTITION] the input {input_name!r} has {partitions} partitions and "
+                "is read with OVER, but PartitionId is not among the keys\n"
+                "  hint: write TIMESTAMP BY ... OVER <key>, PartitionId and PARTITION BY PartitionId"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tideglass.connect.inputs.reading import Chunk
-from tideglass.plan.topology import Topology
+from tideglass.plan.topology import Topology, check_partitions
 from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.exchange import Exchange, RowSink, Sink
 from tideglass.runtime.keyed import KeyGroupTask
@@ -60,6 +60,9 @@ class LocalDriver:
     def run(self, batch: Sequence[PartitionBatch], *, final: bool = False) -> list[Message]:
         """Run one batch, naming every partition of every input; answers with the messages for the driver."""
         messages: list[Message] = []
+        for name in self.topology.fields:
+            partitions = sum(share.input == name for share in batch)
+            check_partitions(self.topology.readers, name, partitions)
         for share in batch:
             messages += self._scan(share, final)
         for level, task in self._tasks.items():

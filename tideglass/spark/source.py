@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from tideglass.connect.inputs.stream import StreamInput
 from tideglass.core.errors import StateError
 from tideglass.core.time import TICKS_PER_MILLISECOND
-from tideglass.plan.topology import Topology
+from tideglass.plan.topology import Topology, check_partitions
 from tideglass.runtime.exchange import Exchange, Sink
 from tideglass.runtime.message import Message
 from tideglass.runtime.scan import Scan, ScanState, Silence
@@ -152,6 +152,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ended = source.ended(latest)
             else:  # without any partition there would be nobody to tell the stages of its end
                 latest = _ALONE
+            check_partitions(self.job.topology.readers, source.name, len(latest))
             inputs[source.name] = _states(before, latest, ended, now_ms)
         states = [state for each in inputs.values() for state in each.values()]
         moved = any(state["since_ms"] == now_ms for state in states)
