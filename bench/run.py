@@ -149,9 +149,9 @@ def agreement(path: Path, file_format: str, engines: list[str]) -> str:
     )
     sql = f"""
         WITH touched AS ({touched}),
-        a AS (SELECT device, CAST(epoch_ms(window_end) // 60000 AS BIGINT) AS minute, n, tolls, amount
+        a AS (SELECT device, CAST(epoch_ms(CAST(window_end AS TIMESTAMPTZ)) // 60000 AS BIGINT) AS minute, n, tolls, amount
               FROM read_parquet('{ours}/*.parquet')),
-        b AS (SELECT device, CAST(epoch_ms(window_end) // 60000 AS BIGINT) AS minute, n, tolls, amount
+        b AS (SELECT device, CAST(epoch_ms(CAST(window_end AS TIMESTAMPTZ)) // 60000 AS BIGINT) AS minute, n, tolls, amount
               FROM read_parquet('{other}/*.parquet')),
         x AS (SELECT * FROM a WHERE (device, minute) NOT IN (SELECT (device, minute) FROM touched)),
         y AS (SELECT * FROM b WHERE (device, minute) NOT IN (SELECT (device, minute) FROM touched))
