@@ -98,6 +98,29 @@ def test_every_command_that_is_named_exists():
             assert name in COMMANDS, f"{named(path)} names tideglass {name}"
 
 
+def test_every_command_has_a_section_with_an_example():
+    from tideglass.cli.main import COMMANDS
+
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    sections = {part.split("\n", 1)[0]: part for part in text.split("\n## ")[1:]}
+    assert sorted(sections) == sorted(COMMANDS)
+    for name, section in sections.items():
+        assert f"tideglass {name} " in section, f"docs/cli.md shows no {name}"
+
+
+def test_every_option_the_commands_page_names_exists():
+    import typer
+
+    from tideglass.cli.main import app
+
+    group = typer.main.get_command(app)
+    commands = getattr(group, "commands")  # noqa: B009 - typer declares a plain command
+    known = {name for each in (group, *commands.values()) for made in each.params for name in made.opts}
+    known |= {name for each in commands.values() for made in each.params for name in made.secondary_opts}
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)) - known <= {"--help"}
+
+
 def test_every_file_the_readme_and_the_makefile_name_exists():
     text = (ROOT / "README.md").read_text(encoding="utf-8") + (ROOT / "Makefile").read_text(encoding="utf-8")
     for name in re.findall(r"\b((?:examples|docs|bench|tests|tideglass)/[\w./-]+\.\w+)", text):
