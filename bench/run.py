@@ -161,8 +161,7 @@ def agreement(path: Path, file_format: str, engines: list[str]) -> str:
                                 OR x.device IS NULL OR y.device IS NULL)
         FROM x FULL JOIN y USING (device, minute)
     """
-    row = duckdb.sql(sql).fetchone()
-    assert row is not None
+    row = duckdb.sql(sql).fetchall()[0]
     rows, compared, joined, differing = row
     if differing:
         raise SystemExit(f"{differing} of {joined} rows differ between {engines[0]} and {engines[1]}")
