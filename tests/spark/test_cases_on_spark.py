@@ -105,3 +105,14 @@ def test_a_row_that_fails_the_query_stops_the_job_on_spark(area: str) -> None:
     with pytest.raises(EvaluationError) as on_spark:
         run(case.query, case.inputs, settings=case.settings, engine="spark")
     assert str(on_spark.value) == str(local.value)
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_test_kit_gives_the_same_rows_in_the_same_order_on_spark() -> None:
+    case = next(case for path in case_paths("udf") if (case := load(path)).functions and case.expected)
+    local, on_spark = (
+        run(case.query, case.inputs, settings=case.settings, functions=case.functions, engine=engine)
+        for engine in ("local", "spark")
+    )
+    assert on_spark == local
+    assert compare_outputs(on_spark, case.expected) == []

@@ -30,7 +30,10 @@ def test_what_was_raised_on_the_way_up_is_left_out() -> None:
     assert str(error) == "no room"
 
 
-def test_a_failure_of_sparks_own_is_told_in_its_words_without_its_plans() -> None:
-    error = explained("Job aborted: no space left on device\n=== Streaming Query ===\nIdentifier: 1")
+def test_a_failure_of_sparks_own_is_told_in_its_words_without_stacks_and_plans() -> None:
+    error = explained(
+        "Job aborted\n\tat java.base/java.lang.Thread.run(Thread.java:840)\nCaused by: no space left on device\n"
+        "\t... 28 more\n=== Streaming Query ===\nIdentifier: 1"
+    )
     assert type(error) is TideglassError
-    assert str(error) == "Spark stopped the job:\nJob aborted: no space left on device"
+    assert str(error) == "Spark stopped the job:\nJob aborted\nCaused by: no space left on device"

@@ -14,6 +14,8 @@ _AFTER = re.compile(
 )
 #: The line in which a Python traceback says what went wrong.
 _PYTHON = re.compile(r"^(?!py4j|pyspark|org\.)[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
+#: A line of Java's stack.
+_FRAME = re.compile(r"\n[ \t]*(at [\w.$/]+\(|\.\.\. \d+ more).*")
 #: From here on Spark lists offsets and plans, which may be pages.
 _QUERY = "\n=== Streaming Query ==="
 
