@@ -32,8 +32,13 @@ def test_what_was_raised_on_the_way_up_is_left_out() -> None:
 
 def test_a_failure_of_sparks_own_is_told_in_its_words_without_stacks_and_plans() -> None:
     error = explained(
-        "Job aborted\n\tat java.base/java.lang.Thread.run(Thread.java:840)\nCaused by: no space left on device\n"
-        "\t... 28 more\n=== Streaming Query ===\nIdentifier: 1"
+        "Job aborted\n\tat java.base/java.lang.Thread.run(Thread.java:840)\n"
+        "Caused by: no space left on device\n\t... 28 more\n=== Streaming Query ===\nIdentifier: 1"
     )
     assert type(error) is TideglassError
     assert str(error) == "Spark stopped the job:\nJob aborted\nCaused by: no space left on device"
+
+
+def test_of_a_fault_in_a_worker_the_line_that_names_it_is_told() -> None:
+    text = "Aborted: Traceback (most recent call last):\n  File x\nKeyError: 'seq'\n\tat org.apache.A.b(A:1)"
+    assert str(explained(text)) == "Spark stopped the job:\nKeyError: 'seq'"

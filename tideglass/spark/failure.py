@@ -15,7 +15,7 @@ _AFTER = re.compile(
 #: The line in which a Python traceback says what went wrong.
 _PYTHON = re.compile(r"^(?!py4j|pyspark|org\.)[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
 #: A line of Java's stack.
-_FRAME = re.compile(r"\n[ \t]*(at [\w.$/]+\(|\.\.\. \d+ more).*")
+_FRAME = re.compile(r"\n\s*(?:at [\w.$/]+\(|\.{3} \d+ more)[^\n]*")
 #: From here on Spark lists offsets and plans, which may be pages.
 _QUERY = "\n=== Streaming Query ==="
 
@@ -28,7 +28,7 @@ def explained(text: str) -> TideglassError:
     """
     found = list(_OURS.finditer(text))
     if not found:
-        account = text.split(_QUERY, 1)[0].strip()
+        account = _FRAME.sub("", text.split(_QUERY, 1)[0]).strip()
         python = _PYTHON.findall(account)
         return TideglassError(f"Spark stopped the job:\n{python[0].strip() if python else account}")
     first = found[0]
