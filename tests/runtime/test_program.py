@@ -168,7 +168,7 @@ def outcome(program: Program, table: pa.Table) -> Any:
     st.lists(st.tuples(values_of_any_type, values_of_any_type), min_size=1, max_size=5),
     st.sampled_from(EXPRESSIONS),
 )
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_a_mixed_column_gives_what_each_row_alone_gives(pairs: list[tuple[Any, Any]], expr: Expr) -> None:
     rows = [{"x": x, "y": y} for x, y in pairs]
     program = Program((Named("c", expr),))
