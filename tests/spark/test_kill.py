@@ -17,6 +17,9 @@ from pathlib import Path
 
 import pytest
 
+#: A run takes half a minute where nothing else runs, and there are six of them.
+pytestmark = pytest.mark.timeout(1800)
+
 GENERATOR = Path(__file__).parents[2] / "examples" / "tollbooth" / "generate.py"
 EVENTS = 1_000_000
 #: Of the 145 MB they make: nine batches.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from project_on_disk import QUERY, OnDisk, disordered, event
 
+from tideglass.connect.outputs import files
 from tideglass.connect.outputs.rows import read_rows
 from tideglass.core.errors import EvaluationError, OutputError, StateError
 from tideglass.core.rows import rows_of
@@ -81,6 +82,41 @@ def test_a_stopped_run_goes_on_and_a_finished_one_does_nothing(
     finished = project.files()
     assert project.run().batches == 0
     assert project.files() == finished
+
+
+def test_a_batch_that_broke_off_amid_its_commit_or_behind_it_is_committed_once(
+    undisturbed: tuple[OnDisk, Metrics],
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    project = with_events(OnDisk(tmp_path, spark))
+    publish = files._publish
+    published: list[Path] = []
+
+    def broken(temporary: Path, final: Path) -> None:
+        if published:
+            raise OutputError("the disk is full")
+        publish(temporary, final)
+        published.append(final)
+
+    monkeypatch.setattr(files, "_publish", broken)
+    with pytest.raises(OutputError, match=r"^the disk is full$"):
+        project.run(batch_bytes=SMALL_BATCH_BYTES)
+    monkeypatch.undo()
+    assert len(project.files()) == 1
+
+    def broken_behind(batch_id: int, _: BatchRows, __: Metrics) -> None:
+        if batch_id == 1:
+            raise StateError("the batch is committed, and Spark does not know")
+
+    with pytest.raises(StateError, match="Spark does not know"):
+        project.run(broken_behind, batch_bytes=SMALL_BATCH_BYTES)
+    behind = set(project.files())
+    assert any("part-00000001" in name for name in behind)
+    project.run(batch_bytes=SMALL_BATCH_BYTES)
+    assert behind <= set(project.files())
+    assert project.all_rows() == undisturbed[0].all_rows()
 
 
 def test_another_query_is_refused_until_a_fresh_run_is_asked_for(
