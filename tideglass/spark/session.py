@@ -30,6 +30,7 @@ SETTINGS = {
     # How often a growing input is looked at when nothing has come: listing a folder is not free.
     "spark.sql.streaming.pollingDelay": "200ms",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
