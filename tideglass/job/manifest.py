@@ -1,9 +1,9 @@
 """The manifest of a run directory: which job its checkpoint belongs to.
 
-    <run>/manifest.json   this
-    <run>/checkpoint/     Spark's checkpoint: offsets, commits, state
-    <run>/ingress/        state of the input partitions, by batch
-    <run>/spark.log       what Spark printed
+<run>/manifest.json   this
+<run>/checkpoint/     Spark's checkpoint: offsets, commits, state
+<run>/ingress/        state of the input partitions, by batch
+<run>/spark.log       what Spark printed
 """
 
 from __future__ import annotations
