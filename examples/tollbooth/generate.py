@@ -125,9 +125,7 @@ def main() -> None:
     parser.add_argument("--streams", choices=("toll", "entry-exit", "all"), default="toll")
     options = parser.parse_args()
     if options.streams in ("toll", "all"):
-        files = write_stream(
-            toll_events(options.events, options.seed), options.out / "toll", options.format
-        )
+        files = write_stream(toll_events(options.events, options.seed), options.out / "toll", options.format)
         print(f"{options.events:,} toll events in {files} files under {options.out / 'toll'}")
     if options.streams in ("entry-exit", "all"):
         entry, left = entry_and_exit(options.events, options.seed)
