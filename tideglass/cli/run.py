@@ -122,15 +122,19 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
 
 
 def progress_table(metrics: Metrics, rate: float | None = None) -> Table:
-    """Per input partition: events, what the policies did, watermark and delay. Fits 100 columns."""
+    """Per input partition: events, what the policies did, watermark and delay. Fits 80 columns.
+
+    early, late, ooo (out of order): as the service's metrics count them. untimed: without a usable
+    timestamp or key. bad: refused by the deserializer.
+    """
     from rich import box
     from rich.table import Table
 
     title = f"{metrics.events:,} events in {metrics.batches} batches"
     title += f", {rate:,.0f}/s" if rate else ""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    for name in ("input", "part.", "events", "early", "late", "out of ord.", "no time", "rejected"):
-        table.add_column(name, justify="left" if name in ("input", "part.") else "right", no_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, collapse_padding=True)
+    for name in ("input", "part", "events", "early", "late", "ooo", "untimed", "bad"):
+        table.add_column(name, justify="left" if name in ("input", "part") else "right", overflow="fold")
     table.add_column("watermark", no_wrap=True)
     table.add_column("delay", justify="right", no_wrap=True)
     for facts in sorted(metrics.partitions.values(), key=lambda f: (f.input, f.reader, f.partition)):
@@ -158,14 +162,14 @@ def _cells(facts: PartitionFacts) -> list[str]:
 
 
 def watermark_text(facts: PartitionFacts) -> str:
-    """The watermark to the second; in words where it is no time."""
+    """The watermark to the second, without the year; in words where it is no time."""
     from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 
     if facts.final:
         return "end of input"
     if facts.watermark_ticks == BEFORE_ALL_TICKS:
         return "none yet"
-    return format_ticks(facts.watermark_ticks)[:19] + "Z"
+    return format_ticks(facts.watermark_ticks)[5:19].replace("T", " ")
 
 
 __all__ = ["RunOptions", "progress_table", "run"]
