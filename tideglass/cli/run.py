@@ -124,7 +124,7 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
 def progress_table(metrics: Metrics, rate: float | None = None) -> Table:
     """Per input partition: events, what the policies did, watermark and delay. Fits 80 columns.
 
-    early, late, ooo (out of order): as the service's metrics count them. no time: without a usable
+    early, late, ooo (out of order): as the service's metrics count them. untimed: without a usable
     timestamp or key. bad: refused by the deserializer.
     """
     from rich import box
@@ -135,7 +135,7 @@ def progress_table(metrics: Metrics, rate: float | None = None) -> Table:
     table = Table(
         box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0)
     )
-    for name in ("input", "part", "events", "early", "late", "ooo", "no time", "bad"):
+    for name in ("input", "part", "events", "early", "late", "ooo", "untimed", "bad"):
         table.add_column(name, justify="left" if name in ("input", "part") else "right", overflow="fold")
     table.add_column("watermark", no_wrap=True)
     table.add_column("delay", justify="right", no_wrap=True)
