@@ -132,9 +132,8 @@ def progress_table(metrics: Metrics, rate: float | None = None) -> Table:
 
     title = f"{metrics.events:,} events in {metrics.batches} batches"
     title += f", {rate:,.0f}/s" if rate else ""
-    table = Table(
-        box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0)
-    )
+    # No padding: the box itself puts a blank between columns, and eighty are soon full.
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=0)
     for name in ("input", "part", "events", "early", "late", "ooo", "untimed", "bad"):
         table.add_column(name, justify="left" if name in ("input", "part") else "right", overflow="fold")
     table.add_column("watermark", no_wrap=True)
