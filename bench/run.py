@@ -102,7 +102,10 @@ def measure(name: str, options: argparse.Namespace, path: Path) -> Measured:
 
 
 def watch(process: subprocess.Popen[bytes]) -> tuple[float, float]:
-    """Peak resident memory (MiB) and CPU seconds of the process and all it started."""
+    """Peak memory (MiB) and CPU seconds of the process and all it started.
+
+    A page that several processes share is counted once (each has its part of it).
+    """
     ticks = os.sysconf("SC_CLK_TCK")
     peak, cpu = 0.0, {}
     while process.poll() is None:
@@ -112,11 +115,20 @@ def watch(process: subprocess.Popen[bytes]) -> tuple[float, float]:
                 fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
             except OSError:
                 continue
-            total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+            total += proportional_kib(pid)
             cpu[pid] = (int(fields[11]) + int(fields[12])) / ticks
-        peak = max(peak, total / 2**20)
+        peak = max(peak, total / 2**10)
         time.sleep(0.2)
     return peak, sum(cpu.values())
+
+
+def proportional_kib(pid: int) -> int:
+    """Memory of one process, shared pages by its share of them."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
 
 
 def session_pids(leader: int) -> list[int]:
