@@ -9,7 +9,7 @@ sent to the next level.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, WINDOW_ID
@@ -53,8 +53,9 @@ class Stream:
     """Rows of the operator `op` as a query block sees them, not yet computed.
 
     condition, columns, payload: expressions over the rows of `op`.
-    together: None when rows are spread anyhow; else columns of `op` by whose hash they are spread
-    (none: all rows are in one key group).
+    together: None when rows are spread anyhow; else the keys by whose hash they are spread, in that
+    order (none: all rows are in one key group). A key is given by all expressions over the rows of `op`
+    that are equal to it.
     """
 
     op: int
@@ -62,7 +63,7 @@ class Stream:
     columns: Mapping[str, Expr]
     payload: Expr | None
     condition: Expr | None = None
-    together: frozenset[str] | None = None
+    together: tuple[frozenset[Expr], ...] | None = None
     substreams: bool = False
 
 
@@ -148,10 +149,12 @@ class _Placer:
         items, grouping, routing = _grouping(node, branches[0].substreams)
         programs = [self.rows(stream, items) for stream in branches]
         highest = max(stream.level for stream in branches)
-        stays = highest > 0 and all(
-            stream.level == highest and _are_together(stream, program, routing)
+        spread = {
+            _spread_in(stream, program, routing) if stream.level == highest else None
             for stream, program in zip(branches, programs, strict=True)
-        )
+        }
+        here = spread.pop() if highest > 0 and len(spread) == 1 else None
+        stays = here is not None
         level = highest if stays else highest + 1
         sources: list[int] = []
         for stream, program in zip(branches, programs, strict=True):
@@ -165,7 +168,7 @@ class _Placer:
         listed: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         if any(w.id is not None for w in node.windows):
             listed[WINDOW_ID] = Ref(WINDOW_ID)
-        together = _renamed(branches[0], programs[0]) if stays else frozenset(routing)
+        together = _spread_by(routing if here is None else here)
         return Stream(window, level, listed, None, None, together, grouping.substreams)
 
     def rows(self, stream: Stream, items: tuple[Named, ...]) -> Rows:
@@ -238,18 +241,24 @@ def _kept(stream: Stream) -> tuple[str, ...]:
     return (*ORDER_COLUMNS, SUBSTREAM) if stream.substreams else ORDER_COLUMNS
 
 
-def _are_together(stream: Stream, program: Rows, routing: tuple[str, ...]) -> bool:
-    """Whether rows that `routing` would bring together are together already."""
+def _spread_in(stream: Stream, program: Rows, routing: Sequence[str]) -> tuple[str, ...] | None:
+    """The columns of `program` among `routing` by which rows are spread already; None if by anything else.
+
+    Streams that meet are together only if they are spread by the same columns in the same order.
+    """
     if stream.together is None:
-        return False
-    kept = {item.expr.name for item in program.items if item.name in routing and isinstance(item.expr, Ref)}
-    return stream.together <= kept
+        return None
+    found = [
+        next((item.name for item in program.items if item.name in routing and item.expr in key), None)
+        for key in stream.together
+    ]
+    names = tuple(name for name in found if name is not None)
+    return names if len(names) == len(found) else None
 
 
-def _renamed(stream: Stream, program: Rows) -> frozenset[str]:
-    """The columns `stream` is spread by, under the names `program` gives them."""
-    names = {item.expr.name: item.name for item in program.items if isinstance(item.expr, Ref)}
-    return frozenset(names[name] for name in stream.together or () if name in names)
+def _spread_by(routing: Sequence[str]) -> tuple[frozenset[Expr], ...]:
+    """What rows are spread by that were sent by the hash of these columns."""
+    return tuple(frozenset((Ref(name),)) for name in routing)
 
 
 def place(
