@@ -39,8 +39,6 @@ INPUT = "departures"
 OUTPUTS = ("hourly", "alerts", "moved", "daily")
 #: The input is read in some five batches, so that there is something to watch.
 BATCH_BYTES = 16_000_000
-#: A run this short is over before the JVM's second compiler has paid for itself.
-SHORT_RUN_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +193,6 @@ def findings(
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_RUN_JAVA_OPTIONS)
     try:
         sys.exit(main())
     except TideglassError as error:

@@ -24,13 +24,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
-#: Runs here are short: time that goes into compiling well or collecting in parallel is lost.
-SHORT_RUN_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
 @pytest.fixture(scope="session")
 def java() -> None:
-    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_RUN_JAVA_OPTIONS)
     if find_java(os.environ) is None:
         pytest.skip("NO SPARK TEST RUNS: there is no Java 17 or newer; see python -m tideglass.spark.java")
 

@@ -34,8 +34,10 @@ SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
-#: A query stopped inside foreachBatch needs a deep stack to describe its error.
-DRIVER_JAVA_OPTIONS = "-Xss4m"
+#: A query stopped inside foreachBatch needs a deep stack to describe its error. The work of a job is
+#: done in Python's kernels; the JVM plans and moves bytes, so what its second compiler takes from two
+#: cores (half of the JVM's time in the first minute) never comes back. The heap is small.
+DRIVER_JAVA_OPTIONS = "-Xss4m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 #: A task whose Python process dies is run again, as on a cluster; alone in one process Spark would give
 #: up at once. Its state and its staged files are only taken once the whole batch is done.
