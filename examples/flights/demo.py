@@ -9,7 +9,6 @@ row of every output with `check.py`, and draws the watermarks.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from collections import Counter
