@@ -1,1 +1,32 @@
-"""Azure Stream Analytics jobs on Apache Spark, with exact treatment of time."""
+"""Azure Stream Analytics jobs on Apache Spark, with exact treatment of time.
+
+    query       a query over Spark DataFrames, streaming or not
+    FrameInput  a DataFrame as an input: which columns say arrival time, partition and offset
+    Job         an ASA project: load it, choose options, run it
+
+A name is loaded when it is first used, so that `import tideglass` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tideglass.job.dataframes import query
+    from tideglass.job.handle import Job
+    from tideglass.spark.frames import FrameInput
+
+__all__ = ["FrameInput", "Job", "query"]
+
+_HOMES = {
+    "FrameInput": "tideglass.spark.frames",
+    "Job": "tideglass.job.handle",
+    "query": "tideglass.job.dataframes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tideglass' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

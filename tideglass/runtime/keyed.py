@@ -11,6 +11,7 @@ from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.plan.topology import ReceiveOp, Topology
 from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.exchange import Exchange, Sink
+from tideglass.runtime.heard import Heard
 from tideglass.runtime.message import Kind, Message
 from tideglass.runtime.stage import Stage
 from tideglass.temporal.progress import Progress
@@ -18,12 +19,17 @@ from tideglass.temporal.state import State
 
 
 class KeyGroupTask:
-    """Runs a stage for key groups. Made once per worker; holds no rows between runs."""
+    """Runs a stage for key groups. Made once per worker; holds no rows between runs.
 
-    def __init__(self, topology: Topology, level: int, sink: Sink) -> None:
+    remembers: senders may be silent in a batch, and then still are where they said last. Not needed, and
+    its cost not paid, where every sender speaks in every batch, as with a source of our own.
+    """
+
+    def __init__(self, topology: Topology, level: int, sink: Sink, *, remembers: bool = False) -> None:
         self.topology = topology
         self.level = level
         self.sink = sink
+        self.remembers = remembers
         self._stage = Stage(topology, level)
         self._receives = [op for op in self._stage.ops if isinstance(op, ReceiveOp)]
 
@@ -36,7 +42,7 @@ class KeyGroupTask:
         """
         exchange = Exchange(self.topology, self.level, f"stage {self.level} key group {key_group}", self.sink)
         chunks: dict[int, list[tuple[str, pa.Table]]] = {}
-        marks: dict[int, list[Progress]] = {}
+        marks: dict[tuple[int, str], Progress] = {}
         ahead: dict[tuple[int, str], pa.Table] = {}
         here: list[Message] = []
         for message in messages:
@@ -52,10 +58,17 @@ class KeyGroupTask:
                 chunks.setdefault(message.target, []).append((message.sender, from_bytes(message.body)))
             else:
                 for send, watermark_ticks in message.json().items():
-                    came = Progress(watermark_ticks, ahead.get((int(send), message.sender)))
-                    marks.setdefault(int(send), []).append(came)
+                    sender = (int(send), message.sender)
+                    marks[sender] = Progress(watermark_ticks, ahead.get(sender))
+        if self.remembers and self._receives:
+            heard = Heard.load(state_of(self._receives[0].id))
+            heard.take(marks)
+            marks = heard.marks
+        by_send: dict[int, list[Progress]] = {}
+        for (send, _), came in marks.items():
+            by_send.setdefault(send, []).append(came)
         entries = {op.id: [table for _, table in chunks.get(op.send, ())] for op in self._receives}
-        progress = {op.id: joint(marks.get(op.send, [])) for op in self._receives}
+        progress = {op.id: joint(by_send.get(op.send, [])) for op in self._receives}
         result = self._stage.run(entries, progress, state_of)
         for send, table in result.sends:
             exchange.send(send, table)

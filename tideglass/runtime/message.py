@@ -1,6 +1,7 @@
 """Messages: what travels from level to level, and at last to the driver.
 
     kind      target            body
+    CHUNK     -                 decoded events of the input partition `sender`, for the ingress of their input
     DATA      SendOp id         chunk of rows for the receiving key group
     MARK      -                 JSON {send id: watermark ticks}: how far the sender has come
     AHEAD     SendOp id         chunk (substream, watermark_ticks): substreams ahead of the sender's mark
@@ -9,6 +10,7 @@
     REPORT    -                 JSON: counters and watermarks for people and metrics
 
 DATA, MARK and AHEAD are for one key group of one level; a level passes on what is for a later one.
+CHUNK exists only where the scan is not part of the source: with inputs that are DataFrames.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Any
 
 
 class Kind(StrEnum):
+    CHUNK = "chunk"
     DATA = "data"
     MARK = "mark"
     AHEAD = "ahead"

@@ -97,17 +97,26 @@ class _OperatorState:
 class StageProcessor(StatefulProcessor):
     """Hosts a KeyGroupTask in Spark. Pickled to the workers; everything else is made there."""
 
-    def __init__(self, topology: Topology, level: int, sink: Sink, key_of: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        level: int,
+        sink: Sink,
+        key_of: tuple[int, ...],
+        *,
+        remembers: bool = False,
+    ) -> None:
         self._topology = topology
         self._level = level
         self._sink = sink
         self._key_of = key_of
+        self._remembers = remembers
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._chunks = handle.getMapState("chunks", "operator INT, bucket BIGINT, number INT", "body BINARY")
         self._named = handle.getMapState("named", "operator INT, name STRING", "body BINARY")
         self._index = handle.getValueState("index", "body STRING")
-        self._task = KeyGroupTask(self._topology, self._level, self._sink)
+        self._task = KeyGroupTask(self._topology, self._level, self._sink, remembers=self._remembers)
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         key_group = self._key_of.index(key[0])

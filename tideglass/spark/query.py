@@ -30,11 +30,24 @@ class QueryOptions:
     interval_seconds: float = 0.0
 
 
-def staged(messages: DataFrame, topology: Topology, sink: Sink, key_numbers: tuple[int, ...]) -> DataFrame:
-    """The messages after every stateful stage of the topology."""
+def staged(
+    messages: DataFrame,
+    topology: Topology,
+    sink: Sink,
+    key_numbers: tuple[int, ...],
+    *,
+    remembers: bool = False,
+) -> DataFrame:
+    """The messages after every stateful stage of the topology.
+
+    remembers: some senders may be silent in a batch (see KeyGroupTask).
+    """
     for level in range(1, topology.levels + 1):
         messages = messages.groupBy("key_group").transformWithState(
-            StageProcessor(topology, level, sink, key_numbers), MESSAGE_SCHEMA, "Append", "None"
+            StageProcessor(topology, level, sink, key_numbers, remembers=remembers),
+            MESSAGE_SCHEMA,
+            "Append",
+            "None",
         )
     return messages
 

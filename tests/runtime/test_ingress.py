@@ -1,0 +1,254 @@
+"""The ingress of streams that are not ours: order, silence, partitions and inputs that come late."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.inputs.frame import FrameSpec, chunks_of_frame
+from tideglass.core.errors import InputError, StateError
+from tideglass.core.time import TICKS_PER_SECOND, format_ticks
+from tideglass.job.settings import from_options
+from tideglass.plan.topology import Topology
+from tideglass.runtime.exchange import RowSink
+from tideglass.runtime.ingress import IngressTask
+from tideglass.runtime.keyed import KeyGroupTask
+from tideglass.runtime.local import rows_by_output
+from tideglass.runtime.message import Kind, Message, for_driver
+from tideglass.temporal.state import MemoryState
+from tideglass.testing import compile_rows, rows_in_order, run
+
+START = 1_767_225_600 * TICKS_PER_SECOND  # 2026-01-01
+SETTINGS = {"late_arrival": "5s", "out_of_order": "2s"}
+TWO_INPUTS = """
+WITH both AS (SELECT d, v FROM a TIMESTAMP BY t UNION SELECT d, v FROM b TIMESTAMP BY t)
+SELECT d, COUNT(*) AS n, SUM(v) AS s, System.Timestamp() AS at INTO counts
+FROM both GROUP BY d, TumblingWindow(second, 10)
+SELECT d, v, System.Timestamp() AS at INTO high FROM a TIMESTAMP BY t WHERE v > 5
+"""
+#: As above, each device with a watermark of its own.
+SUBSTREAMS = """
+WITH both AS (
+    SELECT d, v, PartitionId AS p FROM a TIMESTAMP BY t OVER d, PartitionId PARTITION BY PartitionId
+    UNION
+    SELECT d, v, PartitionId AS p FROM b TIMESTAMP BY t OVER d, PartitionId PARTITION BY PartitionId
+)
+SELECT d, p, COUNT(*) AS n, SUM(v) AS s, System.Timestamp() AS at INTO counts
+FROM both PARTITION BY p GROUP BY d, p, TumblingWindow(second, 10)
+"""
+
+Row = Mapping[str, Any]
+
+
+def moment(second: float) -> str:
+    return format_ticks(START + round(second * TICKS_PER_SECOND))
+
+
+def table(rows: Sequence[Row]) -> pa.Table:
+    return pa.table(
+        {
+            "t": pa.array([row["t"] for row in rows], pa.string()),
+            "d": pa.array([row["d"] for row in rows], pa.string()),
+            "v": pa.array([row["v"] for row in rows], pa.int32()),
+            "came": pa.array(
+                [datetime.fromisoformat(row["came"]) for row in rows], pa.timestamp("us", "UTC")
+            ),
+            "p": pa.array([row["p"] for row in rows], pa.int32()),
+            "o": pa.array([row["o"] for row in rows], pa.int64()),
+        }
+    )
+
+
+class Frames:
+    """The ingress and the stages in this process, fed as Spark would feed them."""
+
+    def __init__(self, query: str = TWO_INPUTS, spec: Mapping[str, str] | None = None) -> None:
+        self.topology: Topology = compile_rows(query, {}, from_options(SETTINGS), key_groups=2).topology
+        self.spec = {"arrival": "came", "partition": "p"} if spec is None else spec
+        self.states: dict[Any, MemoryState] = {}
+        self.messages: list[Message] = []
+
+    def batch(
+        self,
+        given: Mapping[str, Iterable[pa.Table]],
+        now_ms: int | None = None,
+        *,
+        final: bool = False,
+        job: str = "job",
+    ) -> None:
+        """given: per input that has rows (or whose timer fires), the tables of its tasks in any order."""
+        sent: list[Message] = []
+        for name, tables in given.items():
+            needed = self.topology.fields[name]
+            fields = Fields(needed.paths, needed.whole, needed.payload_types)
+            chunks: list[Message] = []
+            for task, rows in enumerate(tables):
+                for each in chunks_of_frame(
+                    rows, FrameSpec(name, **self.spec), fields, "1.2", task, itertools.count()
+                ):
+                    chunks.append(Message(0, 0, Kind.CHUNK, 0, each.partition, each.to_bytes()))
+            state = self.states.setdefault(name, MemoryState())
+            task_ = IngressTask(self.topology, name, RowSink(), job)
+            sent += task_.run(reversed(chunks), state, now_ms, final=final)
+        for level in range(1, self.topology.levels + 1):
+            received, sent = sent, []
+            for key_group in range(self.topology.key_groups):
+                mine = [m for m in received if m.key_group == key_group]
+                if mine:  # Spark calls a key group only when there is something for it
+                    stage = KeyGroupTask(self.topology, level, RowSink(), remembers=True)
+                    sent += stage.run(
+                        key_group,
+                        mine,
+                        lambda op, at=(level, key_group): self.states.setdefault((*at, op), MemoryState()),
+                    )
+        self.messages += for_driver(sent)
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        return {
+            name: rows_in_order(parts) for name, parts in rows_by_output(self.topology, self.messages).items()
+        }
+
+
+def kit(query: str, given: Mapping[str, Sequence[Row]]) -> dict[str, list[dict[str, Any]]]:
+    inputs = {
+        name: [
+            {"t": r["t"], "d": r["d"], "v": r["v"], "_arrival": r["came"], "_partition": r["p"]} for r in rows
+        ]
+        for name, rows in given.items()
+    }
+    return run(query, inputs, settings=SETTINGS)
+
+
+def made(seed: int, count: int) -> list[Row]:
+    """Rows in the order of their arrival, each at a time of its own, in two partitions."""
+    rng = random.Random(seed)
+    return [
+        {
+            "t": moment(n - rng.choice((0, 1, 2, 4, 9))),
+            "d": rng.choice("xyz"),
+            "v": rng.randrange(10),
+            "came": moment(n + 0.25),
+            "p": n % 2 if n > 1 else n,
+            "o": n,
+        }
+        for n in range(count)
+    ]
+
+
+def both(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=str)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    tasks=st.integers(1, 4),
+    batches=st.integers(1, 5),
+    offsets=st.booleans(),
+    query=st.sampled_from((TWO_INPUTS, SUBSTREAMS)),
+)
+def test_any_tasks_and_batches_give_what_the_kit_gives(
+    seed: int, tasks: int, batches: int, offsets: bool, query: str
+) -> None:
+    rng = random.Random(seed)
+    given_rows = {"a": made(seed, 60), "b": made(seed + 1, 40)}
+    spec = {"arrival": "came", "partition": "p"} | ({"offset": "o"} if offsets else {})
+    frames = Frames(query, spec)
+    waiting: dict[str, list[Row]] = {"a": [], "b": []}
+    for batch in range(batches):
+        now: dict[str, list[pa.Table]] = {}
+        for name, rows in given_rows.items():
+            # The first two rows of each input come together: a partition that appears later starts
+            # beside its peers, which the kit's, all there from the beginning, do not.
+            first = 0 if batch == 0 else 2 + (len(rows) - 2) * batch // batches
+            waiting[name] += rows[first : 2 + (len(rows) - 2) * (batch + 1) // batches]
+            if batch in (0, batches - 1) or rng.random() < 0.7:  # else the input is silent in this batch
+                share, waiting[name] = waiting[name], []
+                rng.shuffle(share)
+                now[name] = [table(part) for n in range(tasks) if (part := share[n::tasks])]
+        frames.batch(now)
+    frames.batch({"a": [], "b": []}, final=True)
+    expected = kit(query, given_rows)
+    assert {name: both(rows) for name, rows in frames.rows().items()} == {
+        name: both(rows) for name, rows in expected.items()
+    }
+
+
+def test_nothing_closes_before_every_input_was_heard_and_then_up_to_the_slowest() -> None:
+    frames = Frames()
+    late = {"d": "x", "v": 1, "p": 0, "o": 0}
+    for second in (1, 100):
+        frames.batch({"a": [table([{**late, "t": moment(second), "came": moment(second)}])]})
+    assert frames.rows()["counts"] == []
+    frames.batch({"b": [table([{**late, "t": moment(15), "came": moment(15)}])]})
+    assert [row["at"] for row in frames.rows()["counts"]] == [moment(10)]
+    frames.batch({"b": [table([{**late, "t": moment(50), "came": moment(50)}])]})
+    assert [row["at"] for row in frames.rows()["counts"]] == [moment(10), moment(20)]
+
+
+def test_silence_closes_windows_at_the_distance_of_the_late_tolerance() -> None:
+    frames = Frames(
+        query="SELECT COUNT(*) AS n INTO counts FROM a TIMESTAMP BY t GROUP BY TumblingWindow(second, 10)"
+    )
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    frames.batch({"a": [table([row])]}, now_ms=1_000_000)
+    frames.batch({"a": []}, now_ms=1_000_000 + 14_000)
+    assert frames.rows()["counts"] == []
+    frames.batch({"a": []}, now_ms=1_000_000 + 14_001)
+    assert frames.rows()["counts"] == [{"n": 1}]
+
+
+def test_a_partition_that_appears_later_starts_beside_its_peers() -> None:
+    frames = Frames(
+        query="SELECT v, System.Timestamp() AS at INTO o FROM a TIMESTAMP BY t",
+        spec={"arrival": "came", "partition": "p"},
+    )
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(60), "came": moment(60)}
+    frames.batch({"a": [table([row])]})
+    frames.batch({"a": [table([{**row, "p": 7, "v": 2, "t": moment(57), "came": moment(61)}])]})
+    frames.batch({"a": []}, final=True)
+    assert frames.rows()["o"] == [{"v": 2, "at": moment(58)}, {"v": 1, "at": moment(60)}]
+
+
+def test_an_input_without_a_row_ends() -> None:
+    frames = Frames()
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    frames.batch({"a": [table([row])], "b": []}, final=True)
+    assert [row["n"] for row in frames.rows()["counts"]] == [1]
+
+
+def test_rows_without_arrival_or_offset_are_refused_and_counted() -> None:
+    frames = Frames(spec={"arrival": "came", "partition": "p", "offset": "o"})
+    row = {"d": "x", "v": 9, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    rows = table([row, {**row, "o": 1}, {**row, "o": 2}])
+    rows = rows.set_column(3, "came", pa.array([None, *rows["came"].to_pylist()[1:]], rows["came"].type))
+    rows = rows.set_column(5, "o", pa.array([0, None, 2], pa.int64()))
+    frames.batch({"a": [rows], "b": []}, final=True)
+    assert len(frames.rows()["high"]) == 1
+    reports = [m.json() for m in frames.messages if m.kind is Kind.REPORT and m.target == 0]
+    assert [report["rejected"] for report in reports if report["input"] == "a"] == [2]
+
+
+def test_the_state_of_another_job_is_refused() -> None:
+    frames = Frames()
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    frames.batch({"a": [table([row])]})
+    with pytest.raises(StateError, match="belongs to another job"):
+        frames.batch({"a": [table([row])]}, job="other")
+
+
+def test_substreams_of_several_partitions_need_the_partition() -> None:
+    frames = Frames(query="SELECT d INTO o FROM a TIMESTAMP BY t OVER d")
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    frames.batch({"a": [table([row])]})
+    with pytest.raises(InputError, match="SUBSTREAMS_NEED_PARTITION"):
+        frames.batch({"a": [table([{**row, "p": 1}])]})

@@ -1,0 +1,113 @@
+"""A query over Spark DataFrames: compiled, typed and made into DataFrames, which the caller runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from tideglass.bind.catalog import InputInfo, did_you_mean
+from tideglass.compile import Compiled, compile_query
+from tideglass.core.errors import Diagnostic, InputError, QueryError, Source
+from tideglass.core.types import Type
+from tideglass.job.manifest import Manifest
+from tideglass.job.settings import JobSettings, from_options
+from tideglass.plan.types import output_types
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tideglass.spark.frames import FrameInput
+
+#: What may stand for an input: a DataFrame, one with its columns named, or the pair of a DataFrame and
+#: a mapping with the keys arrival, partition, offset.
+Input: TypeAlias = "DataFrame | FrameInput | tuple[DataFrame, Mapping[str, str]]"
+
+
+def query(
+    spark: SparkSession,
+    saql: str | Source,
+    inputs: Mapping[str, Input],
+    settings: Mapping[str, str] | JobSettings | None = None,
+    functions: Mapping[str, str] | None = None,
+    key_groups: int | None = None,
+) -> dict[str, DataFrame]:
+    """The outputs of a query as DataFrames: streaming ones if the inputs are, else finished ones.
+
+    inputs: by their names in the query. settings, functions: as in `tideglass.testing.run`.
+    key_groups: pieces the groups of a stage are split into; by default `spark.sql.shuffle.partitions`.
+
+    Nothing runs before an output is written or collected. Each output started is a Spark query of its
+    own, with its own checkpoint; a failure of a row arrives as Spark's exception.
+    Raises QueryError for a query that cannot run, InputError for an input that cannot be taken.
+    """
+    from tideglass.spark.frames import query_frames
+
+    job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
+    source = saql if isinstance(saql, Source) else Source(saql)
+    frames = {name: _frame(name, given).checked(name) for name, given in inputs.items()}
+    compiled = compile_query(
+        source,
+        job_settings.policies(),
+        key_groups=key_groups or int(cast("str", spark.conf.get("spark.sql.shuffle.partitions"))),
+        level=job_settings.compatibility_level,
+        inputs={name: InputInfo(name, columns=tuple(each.df.columns)) for name, each in frames.items()},
+        functions=functions,
+    )
+    read = {name: frames[name] for name in compiled.topology.fields}
+    _check_arrival(compiled, read)
+    known = {name: each.field_types(job_settings.compatibility_level) for name, each in read.items()}
+    types = _output_types(compiled, known)
+    manifest = Manifest.of(compiled.topology, job_settings, finished_input=False)
+    job = hashlib.sha256(repr((manifest, types)).encode()).hexdigest()[:16]
+    return query_frames(spark, compiled.topology, read, types, job)
+
+
+def _frame(name: str, given: Any) -> FrameInput:
+    from tideglass.spark.frames import FrameInput
+
+    if isinstance(given, FrameInput):
+        return given
+    options: Mapping[str, str] = {}
+    if isinstance(given, tuple):
+        given, options = cast("tuple[Any, Mapping[str, str]]", given)
+    unknown = [key for key in options if key not in ("arrival", "partition", "offset")]
+    if unknown:
+        hint = did_you_mean(unknown[0], ("arrival", "partition", "offset"))
+        raise InputError(
+            f"the input {name!r} has the option {unknown[0]!r}, which is none; {hint}".rstrip("; ")
+        )
+    if not hasattr(given, "mapInArrow"):
+        raise InputError(f"the input {name!r} is a {type(given).__name__}; it must be a Spark DataFrame")
+    return FrameInput(given, **options)
+
+
+def _check_arrival(compiled: Compiled, frames: Mapping[str, FrameInput]) -> None:
+    """A finished DataFrame read without TIMESTAMP BY has no time at all unless a column says it."""
+    for reader in compiled.topology.readers:
+        frame = frames[reader.input]
+        if reader.timestamp is None and frame.arrival is None and not frame.df.isStreaming:
+            raise InputError(
+                f"the input {reader.input!r} is read without TIMESTAMP BY, so its rows are timed by their "
+                "arrival, and no column says that\n"
+                "  hint: FrameInput(df, arrival='column'), or TIMESTAMP BY in the query"
+            )
+
+
+def _output_types(
+    compiled: Compiled, known: Mapping[str, Mapping[tuple[str, ...], Type]]
+) -> dict[str, dict[str, Type]]:
+    """Columns of the outputs. Raises QueryError for an output whose columns only the rows would tell."""
+    diagnostics = [
+        Diagnostic(
+            "OPEN_OUTPUT",
+            f"the columns of {output.name!r} are those of a record whose fields are not known before it runs",
+            output.span,
+            "name the fields you want instead of record.*; a DataFrame needs its columns beforehand",
+        )
+        for output in compiled.plan.outputs
+        if output.node.open
+    ]
+    if diagnostics:
+        raise QueryError(diagnostics, compiled.source)
+    return output_types(compiled.plan, known)

@@ -1,0 +1,141 @@
+"""The ingress of one input whose events come from a stream that is not ours: chunks in, messages out.
+
+A source of our own runs the scan where it reads (`spark.source`). Other streams spread the rows of a
+partition over tasks, so they are brought together first: here, in the state of one stateful operator,
+each partition's rows are put into order and scanned. The scan's state travels with the operator's, so a
+batch that runs again starts from where the last one ended.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tideglass.connect.inputs.frame import ALONE, FrameChunk, in_order
+from tideglass.core.errors import StateError
+from tideglass.core.time import TICKS_PER_MILLISECOND
+from tideglass.plan.topology import Topology, check_partitions
+from tideglass.runtime.exchange import Exchange, Sink
+from tideglass.runtime.message import Kind, Message, json_body
+from tideglass.runtime.scan import Scan, ScanState, Silence
+from tideglass.temporal.state import State
+
+_RECORD = "record"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A partition that has given something: its number, when it last did, the offset to come."""
+
+    number: int
+    since_ms: int
+    next_offset: int = 0
+
+
+class IngressTask:
+    """Scans one input. Made once per worker; holds no rows between runs.
+
+    job: names what the state belongs to; another job's state is refused.
+    """
+
+    def __init__(self, topology: Topology, input_name: str, sink: Sink, job: str) -> None:
+        self.topology = topology
+        self.input_name = input_name
+        self.sink = sink
+        self.job = job
+        self._scan = Scan(topology, input_name)
+
+    @property
+    def idles(self) -> bool:
+        """Whether silence moves a watermark of this input at all (A-04)."""
+        return any(reader.policies.floor_lag_ticks is not None for reader in self._scan.readers)
+
+    def run(
+        self, messages: Iterable[Message], state: State, now_ms: int | None = None, *, final: bool = False
+    ) -> list[Message]:
+        """Scan a batch of every partition known, also of those that gave nothing.
+
+        now_ms: the time of the batch, the same when it runs again; None: silence is not told.
+        final: the input has ended.
+        """
+        known = self._load(state)
+        given: dict[str, list[FrameChunk]] = {}
+        for message in messages:
+            if message.kind is Kind.CHUNK and message.body:
+                given.setdefault(message.sender, []).append(
+                    FrameChunk.from_bytes(message.sender, message.body)
+                )
+        fresh = sorted(given.keys() - known.keys())
+        if final and not known and not fresh:  # somebody must tell the stages of the end
+            fresh = [ALONE]
+        check_partitions(self.topology.readers, self.input_name, len(known) + len(fresh))
+        bodies = {name: state.get(_name(name)) for name in known}
+        before = {
+            name: ScanState() if body is None else ScanState.from_bytes(body) for name, body in bodies.items()
+        }
+        peers = list(before.values())
+        taken = {each.number for each in known.values()}
+        for name in fresh:
+            number = int(name) if name.isdigit() and int(name) not in taken else _first_free(taken)
+            taken.add(number)
+            known[name] = Known(number, now_ms or 0)
+            before[name] = ScanState.beside(peers) if peers else ScanState()
+        result: list[Message] = []
+        for name, each in sorted(known.items(), key=lambda entry: entry[1].number):
+            chunks, next_offset = in_order(given.get(name, []), each.next_offset)
+            sent, after = self._scan.run(
+                each.number,
+                name,
+                chunks,
+                before[name],
+                Exchange(self.topology, 0, f"{self.input_name}/{name}", self.sink),
+                silence=None if chunks or now_ms is None else _silence(each, now_ms),
+                final=final,
+            )
+            result += sent
+            if chunks:
+                since_ms = each.since_ms if now_ms is None else now_ms
+                known[name] = replace(each, since_ms=since_ms, next_offset=next_offset)
+            body = after.to_bytes()
+            if body != bodies.get(name):
+                state.put(_name(name), body)
+        self._save(state, known)
+        return result
+
+    def _load(self, state: State) -> dict[str, Known]:
+        saved = state.get(_RECORD)
+        if saved is None:
+            return {}
+        record: dict[str, Any] = json.loads(saved)
+        if record["job"] != self.job:
+            raise StateError(
+                "the checkpoint belongs to another job: the query, the settings, the columns of an input or "
+                "the number of key groups differ\n"
+                "  hint: undo the change, or start with a new checkpointLocation"
+            )
+        return {name: Known(**each) for name, each in record["partitions"].items()}
+
+    def _save(self, state: State, known: dict[str, Known]) -> None:
+        body = json_body(
+            {"job": self.job, "partitions": {name: asdict(each) for name, each in known.items()}}
+        )
+        if body != state.get(_RECORD):
+            state.put(_RECORD, body)
+
+
+def _silence(each: Known, now_ms: int) -> Silence | None:
+    silent_ms = now_ms - each.since_ms
+    if silent_ms <= 0:
+        return None
+    return Silence(silent_ms * TICKS_PER_MILLISECOND, each.since_ms * TICKS_PER_MILLISECOND)
+
+
+def _first_free(taken: set[int]) -> int:
+    return next(number for number in itertools.count() if number not in taken)
+
+
+def _name(partition: str) -> str:
+    return f"partition {partition}"

@@ -1,0 +1,282 @@
+"""A job whose inputs and outputs are DataFrames, streaming or not, whatever stands behind them.
+
+    DataFrame ──mapInArrow──▶ chunks ──ingress──▶ stage 1 … n ──mapInArrow──▶ typed columns
+
+`mapInArrow` decodes where Spark reads; the ingress is one stateful operator for all inputs; the stages
+are those of a job with inputs of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql import types as sql_types
+from pyspark.taskcontext import TaskContext
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.inputs.frame import FrameSpec, chunks_of_frame
+from tideglass.connect.outputs.columns import fixed_columns
+from tideglass.core.errors import InputError, TideglassError
+from tideglass.core.types import Type
+from tideglass.plan.topology import Topology
+from tideglass.runtime.chunk import from_bytes
+from tideglass.runtime.exchange import RowSink
+from tideglass.runtime.message import Kind
+from tideglass.spark.ingress import IngressProcessor
+from tideglass.spark.key_groups import key_numbers
+from tideglass.spark.processor import MESSAGE_SCHEMA
+from tideglass.spark.query import staged
+from tideglass.spark.session import SETTINGS
+from tideglass.spark.source import ARROW_SCHEMA
+
+#: Rows of a chunk at least, unless the task has no more: as many as a file is decoded at once.
+CHUNK_ROWS = 1 << 16
+#: How often silence is told to the stages.
+IDLE_MS = 1000
+
+_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+#: The column that stands for the arrival time when none is named: the time of the batch.
+_BATCH_TIME = "$batch_time"
+
+_TYPES: Mapping[type[sql_types.DataType], Type] = {
+    sql_types.ByteType: Type.BIGINT,
+    sql_types.ShortType: Type.BIGINT,
+    sql_types.IntegerType: Type.BIGINT,
+    sql_types.LongType: Type.BIGINT,
+    sql_types.DayTimeIntervalType: Type.BIGINT,
+    sql_types.FloatType: Type.FLOAT,
+    sql_types.DoubleType: Type.FLOAT,
+    sql_types.DecimalType: Type.FLOAT,
+    sql_types.StringType: Type.NVARCHAR,
+    sql_types.CharType: Type.NVARCHAR,
+    sql_types.VarcharType: Type.NVARCHAR,
+    sql_types.BinaryType: Type.NVARCHAR,
+    sql_types.TimestampType: Type.DATETIME,
+    sql_types.TimestampNTZType: Type.DATETIME,
+    sql_types.DateType: Type.DATETIME,
+    sql_types.BooleanType: Type.BIT,
+    sql_types.StructType: Type.RECORD,
+    sql_types.ArrayType: Type.ARRAY,
+    sql_types.MapType: Type.ARRAY,
+    sql_types.NullType: Type.NULL,
+}
+
+_TIMES = (sql_types.TimestampType, sql_types.TimestampNTZType, sql_types.StringType)
+_WHOLE_NUMBERS = (sql_types.LongType, sql_types.IntegerType, sql_types.ShortType, sql_types.ByteType)
+
+_COLUMNS: Mapping[Type, sql_types.DataType] = {
+    Type.BIGINT: sql_types.LongType(),
+    Type.FLOAT: sql_types.DoubleType(),
+    Type.BIT: sql_types.BooleanType(),
+    Type.DATETIME: sql_types.TimestampType(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FrameInput:
+    """A DataFrame as an input.
+
+    arrival: the column that says when a row arrived, a timestamp or ISO text. Without it a row of a
+    stream arrives with its batch, a row of a finished DataFrame at its event time. partition: the
+    column whose values are the input's partitions; without it there is one. offset: the column, a
+    whole number, by which the rows of a partition are ordered; without it they are ordered by arrival.
+    All three stay columns of the input.
+    """
+
+    df: DataFrame
+    arrival: str | None = None
+    partition: str | None = None
+    offset: str | None = None
+
+    def field_types(self, level: str = "1.2") -> dict[tuple[str, ...], Type]:
+        """The types of the columns, and of the fields of structs, as the language sees them."""
+        return _field_types(self.df.schema, (), level)
+
+    def checked(self, name: str) -> FrameInput:
+        """The same with the columns spelled as the DataFrame does. Raises InputError for one it lacks."""
+        return replace(
+            self,
+            arrival=self._column(name, "arrival", _TIMES),
+            partition=self._column(name, "partition"),
+            offset=self._column(name, "offset", _WHOLE_NUMBERS),
+        )
+
+    def _column(self, name: str, role: str, wanted: tuple[type[sql_types.DataType], ...] = ()) -> str | None:
+        given: str | None = getattr(self, role)
+        if given is None:
+            return None
+        columns = {field.name: field.dataType for field in self.df.schema.fields}
+        own = given if given in columns else next((c for c in columns if c.lower() == given.lower()), None)
+        if own is None:
+            raise InputError(
+                f"the input {name!r} has no column {given!r} for its {role}; there are {', '.join(columns)}"
+            )
+        if wanted and not isinstance(columns[own], wanted):
+            kinds = " or ".join(kind.typeName() for kind in wanted)
+            raise InputError(
+                f"the {role} column {own!r} of the input {name!r} is {columns[own].simpleString()}; it must "
+                f"be {kinds}\n  hint: convert it with withColumn and Spark's cast or timestamp_millis"
+            )
+        return own
+
+
+def query_frames(
+    spark: SparkSession,
+    topology: Topology,
+    inputs: Mapping[str, FrameInput],
+    types: Mapping[str, Mapping[str, Type]],
+    job: str,
+) -> dict[str, DataFrame]:
+    """A DataFrame per output, with the columns and types given.
+
+    inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to.
+    """
+    streaming = {name: each.df.isStreaming for name, each in inputs.items()}
+    if len(set(streaming.values())) > 1:
+        finished = ", ".join(repr(name) for name, streams in streaming.items() if not streams)
+        raise InputError(
+            f"some inputs are streams, but {finished} is not: all must be, or none; "
+            "reference data is understood, not yet supported by this version"
+        )
+    streams = any(streaming.values())
+    if streams:
+        _check_session(spark, topology.key_groups)
+    numbers = key_numbers(max(topology.key_groups, len(inputs)))
+    input_of = {numbers[place]: name for place, name in enumerate(inputs)}
+    number_of = {name: number for number, name in input_of.items()}
+    chunks = [_chunks(each, name, number_of[name], topology) for name, each in inputs.items()]
+    if not streams:
+        chunks.append(_nothing(spark, list(number_of.values())))
+    idles = streams and any(reader.policies.floor_lag_ticks is not None for reader in topology.readers)
+    sink = RowSink()
+    ingress = IngressProcessor(
+        topology,
+        sink,
+        job,
+        input_of,
+        key_numbers(topology.key_groups),
+        IDLE_MS if idles else None,
+        final=not streams,
+    )
+    messages = (
+        reduce(DataFrame.unionAll, chunks)
+        .groupBy("key_group")
+        .transformWithState(ingress, MESSAGE_SCHEMA, "Append", "ProcessingTime" if idles else "None")
+    )
+    messages = staged(messages, topology, sink, key_numbers(topology.key_groups), remembers=True)
+    return {name: _rows(messages, ordinal, types[name]) for ordinal, name in enumerate(topology.outputs)}
+
+
+def _check_session(spark: SparkSession, key_groups: int) -> None:
+    wanted = SETTINGS[_STATE_STORE]
+    if spark.conf.get(_STATE_STORE, "") != wanted:
+        raise TideglassError(
+            "the state of a stream must live in RocksDB, which this session does not use\n"
+            f"  hint: spark.conf.set({_STATE_STORE!r}, {wanted!r})"
+        )
+    most = 4 * spark.sparkContext.defaultParallelism
+    if key_groups > most:
+        warnings.warn(
+            f"{_PARTITIONS} is {key_groups}, so each stage of the query keeps {key_groups} states; for "
+            f"this session about {spark.sparkContext.defaultParallelism} are enough and faster: "
+            f"spark.conf.set({_PARTITIONS!r}, ...) before the query is made",
+            stacklevel=4,
+        )
+
+
+# ---------------------------------------------------------------- in
+
+
+def _chunks(given: FrameInput, name: str, number: int, topology: Topology) -> DataFrame:
+    """The input's rows as messages of kind CHUNK for its ingress."""
+    df, arrival = given.df, given.arrival
+    if arrival is None and df.isStreaming:
+        df, arrival = df.withColumn(_BATCH_TIME, fn.current_timestamp()), _BATCH_TIME
+    needed = topology.fields[name]
+    fields = Fields(needed.paths, needed.whole, needed.payload_types)
+    spec = FrameSpec(name, arrival, given.partition, given.offset)
+    columns = [fn.col("`" + c.replace("`", "``") + "`") for c in spec.columns(tuple(df.columns), fields)]
+    level = topology.level
+
+    def to_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        numbers = itertools.count()
+        for table in gathered(batches):
+            for chunk in chunks_of_frame(table, spec, fields, level, task, numbers):
+                yield pa.record_batch(
+                    [[number], [0], [Kind.CHUNK.value], [0], [chunk.partition], [chunk.to_bytes()]],
+                    schema=ARROW_SCHEMA,
+                )
+
+    # A row without columns would not be counted.
+    return df.select(*(columns or [fn.lit(0).alias("$nothing")])).mapInArrow(to_chunks, MESSAGE_SCHEMA)
+
+
+def gathered(batches: Iterator[pa.RecordBatch], rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
+    """Spark's small batches as tables of at least so many rows."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= rows:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _nothing(spark: SparkSession, numbers: Sequence[int]) -> DataFrame:
+    """A message for every ingress, so that an input without a row ends as well."""
+    rows = [(number, 0, Kind.CHUNK.value, 0, "", b"") for number in numbers]
+    return spark.createDataFrame(rows, MESSAGE_SCHEMA)
+
+
+# ---------------------------------------------------------------- out
+
+
+def _rows(messages: DataFrame, ordinal: int, types: Mapping[str, Type]) -> DataFrame:
+    """The rows of one output with its columns."""
+    chosen = dict(types)
+
+    def to_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for body in batch.column(0).to_pylist():
+                yield from fixed_columns(from_bytes(body), chosen).to_batches()
+
+    schema = sql_types.StructType(
+        [
+            sql_types.StructField(name, _COLUMNS.get(type_, sql_types.StringType()))
+            for name, type_ in chosen.items()
+        ]
+    )
+    wanted = (fn.col("kind") == Kind.ROWS.value) & (fn.col("target") == ordinal)
+    return messages.where(wanted).select("body").mapInArrow(to_rows, schema)
+
+
+# ---------------------------------------------------------------- types
+
+
+def _field_types(
+    schema: sql_types.StructType, path: tuple[str, ...], level: str
+) -> dict[tuple[str, ...], Type]:
+    """Types by path. A field within a struct is read from JSON text: what JSON lacks is text there."""
+    result: dict[tuple[str, ...], Type] = {}
+    for field in schema.fields:
+        here = (*path, field.name)
+        type_ = _TYPES.get(type(field.dataType), Type.VARIANT)
+        if path and type_ is Type.DATETIME:
+            type_ = Type.NVARCHAR
+        if type_ is Type.BIT and level < "1.2":
+            type_ = Type.BIGINT
+        result[here] = type_
+        if isinstance(field.dataType, sql_types.StructType):
+            result |= _field_types(field.dataType, here, level)
+    return result
