@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from project_on_disk import at, disordered, write
+from pyspark.errors import StreamingQueryException
 
 import tideglass
+from tideglass.core.errors import InputError, QueryError, TideglassError
 from tideglass.core.time import format_ticks, ticks_of_datetime
 from tideglass.testing import run
 
@@ -82,8 +85,6 @@ class Stream:
         path = self.folder / f"{self._files:04d}.json"
         write(path, rows)
         moment = time.time() - 1000 + self._files  # read in the order of their times
-        import os
-
         os.utime(path, (moment, moment))
 
 
@@ -135,3 +136,128 @@ def test_a_finished_dataframe_gives_what_the_kit_gives_and_is_flushed(spark: Spa
     for name, output in outputs.items():
         assert collected(output) == expected[name]
     assert outputs["counts"].where("device = 'end'").count() == 1
+
+
+def test_the_columns_have_types_before_anything_runs(spark: SparkSession) -> None:
+    df = spark.range(0).selectExpr(
+        "id", "cast(id as float) f", "cast(id as string) s", "current_timestamp() t", "true b",
+        "named_struct('x', id, 'at', current_timestamp()) r", "array(1) a",
+    )  # fmt: skip
+    query = """
+    SELECT *, r.x, r.at, r.other, id / 2 AS half, System.Timestamp() AS at2 INTO rows FROM i TIMESTAMP BY t
+    SELECT s, COUNT(*) AS n, AVG(id) AS mean, COLLECT() AS c INTO groups
+    FROM i TIMESTAMP BY t GROUP BY s, TumblingWindow(second, 1)
+    """
+    outputs = tideglass.query(spark, query, {"i": df})
+    assert {name: output.dtypes for name, output in outputs.items()} == {
+        "rows": [
+            ("id", "bigint"), ("f", "double"), ("s", "string"), ("t", "timestamp"), ("b", "boolean"),
+            ("r", "string"), ("a", "string"), ("x", "bigint"), ("at", "string"), ("other", "string"),
+            ("half", "bigint"), ("at2", "timestamp"),
+        ],
+        "groups": [("s", "string"), ("n", "bigint"), ("mean", "double"), ("c", "string")],
+    }  # fmt: skip
+    assert outputs["rows"].collect() == []
+
+
+def test_values_come_through_with_their_types(spark: SparkSession) -> None:
+    moment = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
+    df = spark.sql(
+        "SELECT 7 AS id, cast(1.5 as decimal(4,2)) AS d, timestamp'2026-01-01 12:00:00.123456Z' AS t, "
+        "true AS b, named_struct('x', 1, 'y', 'q') AS r, array(1, 2) AS a, map('k', 1) AS m, "
+        "cast(null AS string) AS n"
+    )
+    found = tideglass.query(spark, "SELECT *, r.y, r.z INTO o FROM i TIMESTAMP BY t", {"i": df})[
+        "o"
+    ].collect()
+    assert [row.asDict() for row in found] == [
+        {"id": 7, "d": 1.5, "t": moment.astimezone().replace(tzinfo=None), "b": True, "r": '{"x":1,"y":"q"}',
+         "a": "[1,2]", "m": '[{"key":"k","value":1}]', "n": None, "y": "q", "z": None}
+    ]  # fmt: skip
+
+
+def test_a_silent_input_holds_the_other_back_until_its_silence_says_enough(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Input b gives one row and then nothing; its idle watermark follows the clock 1 s behind."""
+    schema = "v BIGINT, t TIMESTAMP"
+    a, b = Stream(spark, tmp_path / "a", schema), Stream(spark, tmp_path / "b", schema)
+    query = """
+    WITH both AS (SELECT v FROM a TIMESTAMP BY t UNION SELECT v FROM b TIMESTAMP BY t)
+    SELECT COUNT(*) AS n INTO o FROM both GROUP BY TumblingWindow(second, 3)
+    """
+    now = time.time()
+    a.put([{"v": n, "t": datetime.fromtimestamp(now, UTC).isoformat()} for n in range(3)])
+    found: list[int] = []
+
+    def take(batch: DataFrame, _: int) -> None:
+        found.extend(row.n for row in batch.collect())
+
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")  # timers need it
+    try:
+        output = tideglass.query(
+            spark, query, {"a": a.df, "b": b.df}, {"late_arrival": "1s", "early_arrival": "none"}
+        )["o"]
+        running = (
+            output.writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(processingTime="500 milliseconds")
+            .start()
+        )
+        try:
+            wait_until(lambda: any(p["numInputRows"] for p in running.recentProgress))
+            time.sleep(5)  # beyond window and tolerance: a alone would have closed it
+            assert found == []
+            b.put([{"v": 9, "t": datetime.fromtimestamp(now, UTC).isoformat()}])
+            wait_until(lambda: sum(found) == 4)
+        finally:
+            running.stop()
+    finally:
+        spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+
+
+def wait_until(happened: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.2)
+
+
+def test_a_checkpoint_of_another_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path / "in")
+    stream.put(events()[:10])
+    query = "SELECT v{} AS v INTO o FROM events TIMESTAMP BY t"
+    drained(tideglass.query(spark, query.format(""), {"events": (stream.df, COLUMNS)})["o"], tmp_path, "o")
+    stream.put(events()[10:20])
+    changed = tideglass.query(spark, query.format(" + 1"), {"events": (stream.df, COLUMNS)})["o"]
+    with pytest.raises(StreamingQueryException, match="belongs to another job"):
+        drained(changed, tmp_path, "o")
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "error", "told"),
+    [
+        ("SELECT vv INTO o FROM e TIMESTAMP BY t", {}, QueryError, "did you mean 'v'"),
+        ("SELECT r.* INTO o FROM e TIMESTAMP BY t", {}, QueryError, "OPEN_OUTPUT"),
+        ("SELECT v INTO o FROM e", {}, InputError, "no column says that"),
+        ("SELECT v INTO o FROM f TIMESTAMP BY t", {}, QueryError, "UNKNOWN_INPUT"),
+        ("SELECT v INTO o FROM e", {"arival": "t"}, InputError, "did you mean 'arrival'"),
+        ("SELECT v INTO o FROM e", {"arrival": "x"}, InputError, "no column 'x' for its arrival"),
+        ("SELECT v INTO o FROM e", {"arrival": "v"}, InputError, "must be timestamp or"),
+    ],
+)
+def test_what_cannot_run_is_told_before_it_runs(
+    spark: SparkSession, query: str, options: dict[str, str], error: type[TideglassError], told: str
+) -> None:
+    df = spark.range(1).selectExpr("id AS v", "current_timestamp() AS t", "named_struct('x', id) AS r")
+    with pytest.raises(error, match=told):
+        tideglass.query(spark, query, {"e": (df, options)})
+
+
+def test_streams_and_finished_dataframes_do_not_mix(spark: SparkSession, tmp_path: Path) -> None:
+    stream = Stream(spark, tmp_path / "in")
+    query = "SELECT v INTO o FROM e TIMESTAMP BY t UNION SELECT v FROM f TIMESTAMP BY t"
+    with pytest.raises(InputError, match="'f' is not: all must be, or none"):
+        tideglass.query(
+            spark, query, {"e": stream.df, "f": spark.read.schema(SCHEMA).json(str(tmp_path / "in"))}
+        )
