@@ -52,6 +52,9 @@ def run(
     Raises QueryError for a query that cannot run and EvaluationError for a row that fails it.
     """
     job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
+    if reference and known_inputs is None:
+        known_inputs = {name: InputInfo(name) for name in inputs}
+        known_inputs |= {name: InputInfo(name, "reference") for name in reference}
     compiled = compile_rows(query, inputs, job_settings, functions, known_inputs=known_inputs)
     if reference:
         raise InputError("reference inputs are understood, not yet supported by this version")

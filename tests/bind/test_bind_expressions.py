@@ -91,17 +91,6 @@ def test_the_simple_case_becomes_comparisons():
         ("System.Now()", "UNKNOWN_FUNCTION", "System.Now()"),
         ("ABS(*)", "STAR_ARGUMENT", "*"),
         ("GetArrayElements(a)", "TABLE_FUNCTION_HERE", "GetArrayElements(a)"),
-        (
-            "LAG(a) OVER (LIMIT DURATION(minute, 5))",
-            "NOT_YET_SUPPORTED",
-            "LAG(a) OVER (LIMIT DURATION(minute, 5))",
-        ),
-        ("ISFIRST(minute, 5)", "NOT_YET_SUPPORTED", "ISFIRST(minute, 5)"),
-        (
-            "SUM(a) OVER (LIMIT DURATION(minute, 5))",
-            "NOT_YET_SUPPORTED",
-            "SUM(a) OVER (LIMIT DURATION(minute, 5))",
-        ),
         ("ST_DISTANCE(a, b)", "NOT_YET_SUPPORTED", "ST_DISTANCE(a, b)"),
     ],
 )
@@ -110,14 +99,8 @@ def test_what_is_wrong_with_an_expression_is_reported_at_its_place(expression: s
 
 
 def test_what_is_not_yet_supported_says_so():
-    (error,) = errors("SELECT LAG(a) OVER (LIMIT DURATION(minute, 5)) FROM s")
-    assert error.message == "the analytic function LAG is understood, not yet supported"
-
-
-def test_the_inside_of_an_analytic_function_is_still_checked():
-    codes = [code for code, _ in found("SELECT LAG(a, 0) OVER (LIMIT DURATION(day, 8)) FROM s")]
-    assert codes == ["NOT_YET_SUPPORTED", "LAG_OFFSET", "WINDOW_TOO_LONG"]
-    assert ("LIMIT_DURATION_MISSING", "LAG(a)") in found("SELECT LAG(a) FROM s")
+    (error,) = errors("SELECT ST_WITHIN(a, b) FROM s")
+    assert error.message == "the geospatial function ST_WITHIN is understood, not yet supported"
 
 
 def test_a_prefix_is_ignored_below_level_1_2():

@@ -16,11 +16,14 @@ from tideglass.core.errors import Diagnostic, QueryError
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, WINDOW_ID
 from tideglass.plan.nodes import (
     Aggregate,
+    Analytic,
+    Apply,
     Call,
     Case,
     Cast,
     Expr,
     Filter,
+    Join,
     Literal,
     Node,
     Path,
@@ -70,6 +73,18 @@ def expressions(node: Node) -> Iterator[Expr]:
             for _, call in aggregates:
                 yield from [] if call.arg is None else [call.arg]
                 yield from (expr for expr, _ in call.order_by)
+        case Analytic(calls=calls):
+            for _, call in calls:
+                yield from call.partition_by
+                yield from (e for e in (call.arg, call.default, call.when) if e is not None)
+                if call.aggregate is not None:
+                    yield from [] if call.aggregate.arg is None else [call.aggregate.arg]
+                    yield from (expr for expr, _ in call.aggregate.order_by)
+        case Apply(argument=argument):
+            yield argument
+        case Join(keys=keys, condition=condition):
+            yield from (side for pair in keys for side in pair)
+            yield from [] if condition is None else [condition]
         case StepRef() | Union():
             return
 
@@ -78,6 +93,10 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Filter(child=child) | Project(child=child) | Aggregate(child=child):
             return (child,)
+        case Analytic(child=child) | Apply(child=child):
+            return (child,)
+        case Join(left=left, right=right):
+            return left, right
         case Union(children=parts):
             return parts
         case Scan() | StepRef():
@@ -107,6 +126,9 @@ def readable(node: Node) -> set[str]:
 def check_node(node: Node, steps: Mapping[str, Node]) -> None:
     below = children(node)
     allowed = readable(below[0]) if below else {PAYLOAD, *ORDER_COLUMNS} - {"$ts"}
+    if isinstance(node, Join):
+        allowed = {*node.columns, "$ts"}
+        assert {bound.base for bound in node.bounds} <= allowed
     for expr in expressions(node):
         assert set(refs(expr)) <= allowed, (node, expr)
     if isinstance(node, StepRef):

@@ -54,6 +54,10 @@ _PLACE = {
         "cannot stand inside another aggregate",
         "compute the inner one in a WITH step first",
     ),
+    "AGGREGATE_IN_ANALYTIC": (
+        "cannot stand inside an analytic function",
+        "analytic functions look at single rows; aggregate in a WITH step first",
+    ),
     "AGGREGATE_NOT_ALLOWED": ("cannot be used here", ""),
 }
 
@@ -61,13 +65,20 @@ _PLACE = {
 def bind_aggregate(call: tree.Call, signature: AggregateSignature, binder: Binder) -> Expr:
     """The column of the aggregate's result; what breaks a rule is reported and stands for NULL."""
     diagnostics, grouping = binder.diagnostics, binder.grouping
-    name = call.name.text.casefold()
     if grouping is None:
         problem, hint = _PLACE[binder.clause.aggregate_error]
         diagnostics.error(
             binder.clause.aggregate_error, f"the aggregate {call.name.text} {problem}", call.span, hint
         )
-    rows = binder.inside_aggregate()
+    made = aggregate_call(call, signature, binder.inside_aggregate(), diagnostics)
+    return Literal(None, call.span) if grouping is None or made is None else grouping.aggregate(made)
+
+
+def aggregate_call(
+    call: tree.Call, signature: AggregateSignature, rows: Rows, diagnostics: Diagnostics
+) -> AggregateCall | None:
+    """The aggregate with its arguments bound over `rows`; None once an error is reported."""
+    name = call.name.text.casefold()
     errors_before = len(diagnostics.errors)
     args, number = _split_constant(call, name, diagnostics)
     order_by = _order_by(call, name, rows, diagnostics)
@@ -77,12 +88,12 @@ def bind_aggregate(call: tree.Call, signature: AggregateSignature, binder: Binde
         arg = order_by[0][0] if order_by else None
     else:
         arg = _argument(call, name, args, signature, rows, diagnostics)
-    if grouping is None or len(diagnostics.errors) > errors_before:
-        return Literal(None, call.span)
+    if len(diagnostics.errors) > errors_before:
+        return None
     as_text = name in _COMPARED and any(
         isinstance(given, tree.Cast) and given.type.upper().startswith("NVARCHAR") for given in args
     )
-    return grouping.aggregate(AggregateCall(name, arg, call.distinct, order_by, number, as_text, call.span))
+    return AggregateCall(name, arg, call.distinct, order_by, number, as_text, call.span)
 
 
 def _split_constant(

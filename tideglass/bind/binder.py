@@ -17,7 +17,10 @@ from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
 from tideglass.plan.nodes import (
     Aggregate,
+    Analytic,
+    Apply,
     Filter,
+    Join,
     Node,
     Output,
     Plan,
@@ -260,6 +263,11 @@ def _leaves(node: Node) -> Iterator[Scan | StepRef]:
             yield node
         case Filter(child=child) | Project(child=child) | Aggregate(child=child):
             yield from _leaves(child)
+        case Analytic(child=child) | Apply(child=child):
+            yield from _leaves(child)
+        case Join(left=left, right=right):
+            yield from _leaves(left)
+            yield from _leaves(right)
         case Union(children=children):
             for child in children:
                 yield from _leaves(child)

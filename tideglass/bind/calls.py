@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Protocol
 
 from tideglass.bind.aggregates import bind_aggregate
-from tideglass.bind.amounts import constant, positive_ticks
+from tideglass.bind.analytics import Analytics, bind_analytic
 from tideglass.bind.catalog import Environment, did_you_mean
-from tideglass.bind.clauses import Clause
+from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
 from tideglass.bind.dateparts import bind_date_part
 from tideglass.bind.grouping import Grouping
-from tideglass.bind.scope import Scope
+from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.core.types import ARRIVAL, PARTITION, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.functions.catalogue import AGGREGATES, SCALARS
@@ -30,15 +30,17 @@ class Binder(Protocol):
     @property
     def grouping(self) -> Grouping | None: ...
     @property
+    def analytics(self) -> Analytics | None: ...
+    @property
     def diagnostics(self) -> Diagnostics: ...
     def value(self, node: tree.Expr) -> Expr: ...
     def condition(self, node: tree.Expr) -> Expr: ...
     def inside_aggregate(self) -> Binder: ...
+    def over_source(self, relation: Relation, clause: Clause) -> Binder: ...
 
 
-ANALYTIC = frozenset(
-    ("lag", "last", "isfirst", "anomalydetection_spikeanddip", "anomalydetection_changepoint")
-)
+ANOMALY_DETECTION = frozenset(("anomalydetection_spikeanddip", "anomalydetection_changepoint"))
+ANALYTIC = frozenset(("lag", "last", "isfirst")) | ANOMALY_DETECTION
 GEOSPATIAL = frozenset(
     (
         "createpoint",
@@ -99,6 +101,10 @@ def bind_call(call: tree.Call, binder: Binder) -> Expr:
             return _system(call, name, binder)
         case "udf":
             _plain(call, binder)
+            if not binder.clause.user_functions:
+                message = f"UDF.{call.name.text} cannot be called inside {binder.clause.name}"
+                hint = "call it in a WITH step first"
+                binder.diagnostics.error("FUNCTION_IN_ANALYTIC", message, call.span, hint)
             return Call(
                 f"udf.{call.name.text}", tuple(_event_or_value(arg, binder) for arg in call.args), call.span
             )
@@ -175,9 +181,6 @@ def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
         return _analytic(call, name, binder)
     if name in AGGREGATES:
         if call.over is not None and call.over.limit is not None:
-            if not AGGREGATES[name].over_allowed:
-                message = f"{call.name.text} cannot be used with LIMIT DURATION"
-                binder.diagnostics.error("OVER_HERE", message, call.over.span, "use it in a GROUP BY")
             return _analytic(call, name, binder)
         return bind_aggregate(call, AGGREGATES[name], binder)
     if name == "getmetadatapropertyvalue":
@@ -275,40 +278,19 @@ def _metadata(call: tree.Call, binder: Binder) -> Expr:
 
 
 def _analytic(call: tree.Call, name: str, binder: Binder) -> Expr:
-    """Checks an analytic function as far as its own rules go; running it is for later."""
-    rows = binder.inside_aggregate()
-    for position, arg in enumerate(call.args):
-        if isinstance(arg, tree.Star) or (name == "isfirst" and position == 0):
-            continue
-        rows.value(arg)
-    over = call.over
-    if over is not None:
-        for key in over.partition_by:
-            rows.value(key)
-        for item in over.order_by:
-            rows.value(item.expr)
-        if over.when is not None:
-            rows.condition(over.when)
-        if over.limit is not None:
-            positive_ticks(over.limit, "LIMIT DURATION", binder.diagnostics)
-    if name == "isfirst" and len(call.args) == 2:
-        unit, amount = call.args
-        if isinstance(unit, tree.Column) and len(unit.path) == 1:
-            duration = tree.Duration(unit.path[0], amount, span=amount.span)
-            positive_ticks(duration, "interval of ISFIRST", binder.diagnostics)
-    elif name == "lag" and len(call.args) > 1 and (constant(call.args[1]) or 0) < 1:
+    if name in ANOMALY_DETECTION:
+        return _unsupported(call, f"the analytic function {call.name.text} is", binder, ())
+    if binder.analytics is None:
+        nested = binder.clause in (ANALYTIC_VALUE, ANALYTIC_OVER)
+        where = "inside another analytic function" if nested else f"in {binder.clause.name}"
         binder.diagnostics.error(
-            "LAG_OFFSET", "the offset of LAG must be a constant, 1 or more", call.args[1].span
-        )
-    if name != "isfirst" and (over is None or over.limit is None):
-        binder.diagnostics.error(
-            "LIMIT_DURATION_MISSING",
-            f"{call.name.text} needs OVER (... LIMIT DURATION(unit, n))",
+            "NESTED_ANALYTIC" if nested else "ANALYTIC_HERE",
+            f"the analytic function {call.name.text} cannot be used {where}",
             call.span,
-            "say how far back it may look, such as LIMIT DURATION(minute, 5)",
+            "compute the inner one in a WITH step first" if nested else "",
         )
-    what = "the analytic function" if name in ANALYTIC else "the analytic form (OVER ... LIMIT DURATION) of"
-    return _unsupported(call, f"{what} {call.name.text} is", binder, ())
+        return Literal(None, call.span)
+    return bind_analytic(call, binder.analytics, binder.over_source, binder.diagnostics)
 
 
 def _unsupported(

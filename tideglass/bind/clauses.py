@@ -10,6 +10,7 @@ class Clause:
     """Where an expression stands, as far as that decides what it may contain.
 
     `aggregate_error`: code of the error for an aggregate that has no groups to work on here.
+    `user_functions`: UDF.name(...) may be called.
     `source_times`: names of sources stand for their timestamps inside DATEDIFF (ON of a join).
     """
 
@@ -18,6 +19,7 @@ class Clause:
     system_timestamp: bool = True
     window_id: bool = False
     source_times: bool = False
+    user_functions: bool = True
 
 
 SELECT = Clause("SELECT", "AGGREGATE_WITHOUT_WINDOW")
@@ -30,3 +32,6 @@ PARTITION_BY = Clause("PARTITION BY")
 ON = Clause("ON", source_times=True)
 APPLY = Clause("APPLY")
 AGGREGATE = Clause("an aggregate", "NESTED_AGGREGATE")
+#: The value and the default of an analytic function, and what stands in its OVER (`asa.md` 4.2).
+ANALYTIC_VALUE = Clause("an analytic function", "AGGREGATE_IN_ANALYTIC", user_functions=False)
+ANALYTIC_OVER = Clause("an analytic function", "AGGREGATE_IN_ANALYTIC")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from tideglass.bind.analytics import Analytics
 from tideglass.bind.calls import bind_call
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import AGGREGATE, Clause
 from tideglass.bind.grouping import Grouping
-from tideglass.bind.scope import Scope, field_of
+from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
@@ -47,7 +48,8 @@ class Expressions:
 
     With `grouping` aggregates are collected there and stand for its columns; columns are still those of
     the rows, and `Grouping.lift` turns the result into an expression over groups. `aliases` are SELECT
-    aliases (case-folded) that may be used, in HAVING only.
+    aliases (case-folded) that may be used, in HAVING only. `analytics` collects analytic functions; None
+    where they cannot be used.
     """
 
     scope: Scope
@@ -55,6 +57,7 @@ class Expressions:
     clause: Clause
     grouping: Grouping | None = None
     aliases: Mapping[str, tree.Expr] = field(default_factory=dict[str, tree.Expr])
+    analytics: Analytics | None = None
 
     @property
     def diagnostics(self) -> Diagnostics:
@@ -63,6 +66,10 @@ class Expressions:
     def inside_aggregate(self) -> Expressions:
         """The binder for the argument of an aggregate: rows again, no aliases, no further aggregates."""
         return replace(self, clause=AGGREGATE, grouping=None, aliases={})
+
+    def over_source(self, relation: Relation, clause: Clause) -> Expressions:
+        """The binder for what stands inside an analytic function: rows of one source, nothing nested."""
+        return Expressions(Scope((relation,), self.environment), self.environment, clause)
 
     def value(self, node: tree.Expr) -> Expr:
         """`node` where a value is wanted."""

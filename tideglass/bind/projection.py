@@ -18,7 +18,7 @@ Lift = Callable[[Expr], Expr]
 
 #: Names of the engine's own columns, which no column of a query may take.
 _RESERVED = re.compile(
-    "|".join(re.escape(name) for name in (*ORDER_COLUMNS, WINDOW_ID, SUBSTREAM)) + r"|\$[ka]\d+|\$payload.*"
+    "|".join(re.escape(name) for name in (*ORDER_COLUMNS, WINDOW_ID, SUBSTREAM)) + r"|\$[kal]\d+|\$payload.*"
 )
 
 
@@ -113,10 +113,19 @@ class SelectList:
                 "name the grouping keys and the aggregates you want",
             )
             return
+        if source is not None and source.applied:
+            for column in source.columns:  # alias.* of APPLY: its two columns, not the record
+                if column not in self._from_star:
+                    self._add(column, source.read(column, star.span), from_star=True)
+            return
         for relation in scope.relations if source is None else (source,):
             self._relation(relation, star.span)
 
     def _relation(self, relation: Relation, span: Span) -> None:
+        if relation.applied:
+            if relation.alias not in self._from_star:
+                self._add(relation.alias, relation.event(span), from_star=True)
+            return
         for column in relation.columns:
             if column not in self._from_star:
                 self._add(column, relation.read(column, span), from_star=True)

@@ -9,7 +9,7 @@ from tideglass.bind.catalog import Environment, did_you_mean
 from tideglass.core.errors import Span
 from tideglass.core.types import ARRIVAL, PARTITION, PAYLOAD
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Call, Expr, Literal, Node, Path, Ref, payload_field
+from tideglass.plan.nodes import Call, Case, Expr, Literal, Node, Path, Ref, payload_field
 
 #: Input metadata that every input row carries as an engine column; a payload field of the same name wins.
 METADATA_COLUMNS = {
@@ -51,8 +51,9 @@ class Relation:
     """One source in FROM as its columns are named.
 
     `alias` is what qualifies its columns; `own_name` the input or step behind it. `prefix` stands before
-    the listed columns when several relations are joined. In a `raw` relation (TIMESTAMP BY) every
-    column is a field of the event as it arrived.
+    the listed columns when several relations are joined. An `applied` relation is the alias of APPLY:
+    its columns are found by its alias only, and the alias alone is all of them as a record. In a `raw`
+    relation (TIMESTAMP BY) every column is a field of the event as it arrived.
     """
 
     alias: str
@@ -63,6 +64,7 @@ class Relation:
     substream_keys: tuple[SubstreamKey, ...] = ()
     prefix: str = ""
     raw: bool = False
+    applied: bool = False
 
     @classmethod
     def of(cls, rows: Rows, alias: str, own_name: str = "") -> Relation:
@@ -88,7 +90,15 @@ class Relation:
         return Ref(self.prefix + column, span)
 
     def event(self, span: Span) -> Expr:
-        """The whole row as a record: listed columns first, then what only the payload has."""
+        """The whole row as a record: listed columns first, then what only the payload has.
+
+        Of an `applied` relation: NULL where OUTER APPLY found nothing.
+        """
+        if self.applied:
+            pairs = [(Literal(column, span), self.read(column, span)) for column in self.columns]
+            record = Call("record.of", tuple(part for pair in pairs for part in pair), span)
+            nothing = Call("isnull", (self.read(self.columns[0], span),), span)
+            return Case(((nothing, Literal(None, span)),), record, span)
         if not self.columns:
             return self.payload(span) if self.open else Call("record.of", (), span)
         parts: list[Expr] = []
@@ -121,8 +131,15 @@ class Scope:
         return None
 
     def lists(self, name: str) -> bool:
-        """Whether some relation has a listed column of that name."""
-        return any(relation.listed(name) for relation in self.relations)
+        """Whether some relation has a listed column of that name, or APPLY made a record of that name."""
+        return self._applied(name) is not None or any(
+            relation.listed(name) for relation in self.relations if not relation.applied
+        )
+
+    def _applied(self, name: str) -> Relation | None:
+        """The relation of APPLY with that alias."""
+        found = [r for r in self.relations if r.applied and r.alias.casefold() == name.casefold()]
+        return found[0] if found else None
 
     def is_string(self, column: tree.Column) -> bool:
         """Whether a double-quoted word is a string literal (A-08).
@@ -164,10 +181,14 @@ class Scope:
         return field_of(base, keys, span) if keys else base
 
     def _unqualified(self, name: tree.Name, span: Span) -> Expr:
-        exact = [relation for relation in self.relations if name.text in relation.columns]
-        owners = exact or [relation for relation in self.relations if relation.listed(name.text)]
+        applied = self._applied(name.text)
+        if applied is not None:
+            return applied.event(span)
+        relations = [relation for relation in self.relations if not relation.applied]
+        exact = [relation for relation in relations if name.text in relation.columns]
+        owners = exact or [relation for relation in relations if relation.listed(name.text)]
         if not owners:
-            owners = [relation for relation in self.relations if relation.open]
+            owners = [relation for relation in relations if relation.open]
         if len(owners) == 1:
             return self._column_of(owners[0], name, span)
         if len(owners) > 1:

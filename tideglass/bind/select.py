@@ -7,22 +7,20 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 
 from tideglass.bind import substreams
 from tideglass.bind.amounts import positive_ticks
+from tideglass.bind.analytics import Analytics
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, ON, SELECT, WHERE
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import Grouping
+from tideglass.bind.joins import JoinChain
 from tideglass.bind.projection import SelectList
 from tideglass.bind.scope import Relation, Rows, Scope
 from tideglass.bind.sources import Sources
 from tideglass.bind.windows import bind_windows, split_group_by
 from tideglass.core.errors import Diagnostics, Span
+from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Aggregate, Filter, Literal, Named, Project
-
-_APPLY_COLUMNS = {
-    "getarrayelements": ("ArrayIndex", "ArrayValue"),
-    "getrecordproperties": ("PropertyName", "PropertyValue"),
-}
+from tideglass.plan.nodes import APPLY_COLUMNS, Aggregate, Apply, Cast, Filter, Join, Literal, Named, Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +37,22 @@ class SelectBinder:
     def bind(self, select: tree.Select) -> Rows:
         if select.match is not None:
             return self._match(select, select.match)
-        rows, relations = self._from(select)
+        analytics = Analytics()
+        rows, relations = self._from(select, analytics)
         scope = Scope(relations, self.environment)
         self._warn_of_aliases(select, scope)
         if select.where is not None:
-            condition = Expressions(scope, self.environment, WHERE).condition(select.where)
+            condition = Expressions(scope, self.environment, WHERE, analytics=analytics).condition(
+                select.where
+            )
             rows = replace(rows, node=Filter(rows.node, condition))
-        if select.group_by:
-            return self._grouped(select, rows, scope)
-        return self._plain(select, rows, scope)
+        bind_rest = self._grouped if select.group_by else self._plain
+        bound = bind_rest(select, rows, scope, analytics)
+        return replace(bound, node=analytics.computed(bound.node))
 
     # ------------------------------------------------------------ FROM
 
-    def _from(self, select: tree.Select) -> tuple[Rows, tuple[Relation, ...]]:
+    def _from(self, select: tree.Select, analytics: Analytics) -> tuple[Rows, tuple[Relation, ...]]:
         rows, first = self.sources.bind(select.source)
         if self.sources.is_reference(select.source):
             self._diagnostics.error(
@@ -60,13 +61,15 @@ class SelectBinder:
                 select.source.span,
                 "join it: FROM stream JOIN reference ON ...",
             )
-        if not select.joins:
-            return rows, (first,)
-        relations = [replace(first, prefix=f"{first.alias}.")]
+        joined = any(isinstance(join, tree.Join) for join in select.joins)
+        relations = [replace(first, prefix=f"{first.alias}.") if joined else first]
+        analytics.enter(relations[0], rows.node)
+        chain = JoinChain(self.environment, self.sources.partition_keys(select.source, first))
         for join in select.joins:
-            relation = (
-                self._apply(join, relations) if isinstance(join, tree.Apply) else self._join(join, relations)
-            )
+            if isinstance(join, tree.Apply):
+                rows, relation = self._apply(join, rows, relations, analytics)
+            else:
+                rows, relation = self._join(join, rows, relations, chain, analytics)
             if any(relation.alias.casefold() == other.alias.casefold() for other in relations):
                 self._diagnostics.error(
                     "DUPLICATE_SOURCE",
@@ -78,18 +81,34 @@ class SelectBinder:
         self._check_star(select)
         return rows, tuple(relations)
 
-    def _join(self, join: tree.Join, before: list[Relation]) -> Relation:
-        _, relation = self.sources.bind(join.relation)
+    def _join(
+        self, join: tree.Join, rows: Rows, before: list[Relation], chain: JoinChain, analytics: Analytics
+    ) -> tuple[Rows, Relation]:
+        right, relation = self.sources.bind(join.relation)
         relation = replace(relation, prefix=f"{relation.alias}.")
-        self._diagnostics.error("NOT_YET_SUPPORTED", "JOIN is understood, not yet supported", join.span)
-        if join.on is not None:
-            scope = Scope((*before, relation), self.environment)
-            Expressions(scope, self.environment, ON).condition(join.on)
-        return relation
+        if self.sources.is_reference(join.relation):
+            self._diagnostics.error("NOT_YET_SUPPORTED", "JOIN is understood, not yet supported", join.span)
+            if join.on is not None:
+                scope = Scope((*before, relation), self.environment)
+                Expressions(scope, self.environment, ON).condition(join.on)
+            return rows, relation
+        if isinstance(rows.node, Apply) and not isinstance(rows.node.child, Join):
+            self._diagnostics.error(
+                "NOT_YET_SUPPORTED",
+                "APPLY before JOIN is understood, not yet supported",
+                join.span,
+                "put APPLY behind the joins, or in a WITH step of its own",
+            )
+        analytics.enter(relation, right.node)
+        return chain.join(join, rows, right, (*before, relation)), relation
 
-    def _apply(self, apply: tree.Apply, before: list[Relation]) -> Relation:
+    def _apply(
+        self, apply: tree.Apply, rows: Rows, before: list[Relation], analytics: Analytics
+    ) -> tuple[Rows, Relation]:
         name, alias = apply.function.text, apply.alias.text
-        columns = _APPLY_COLUMNS.get(name.casefold())
+        scope = Scope(tuple(before), self.environment)
+        argument = Expressions(scope, self.environment, APPLY, analytics=analytics).value(apply.arg)
+        columns = APPLY_COLUMNS.get(name.casefold())
         if columns is None:
             self._diagnostics.error(
                 "UNKNOWN_FUNCTION",
@@ -97,11 +116,19 @@ class SelectBinder:
                 apply.function.span,
                 "only GetArrayElements and GetRecordProperties can",
             )
-        else:
-            message = f"{apply.kind} APPLY is understood, not yet supported"
-            self._diagnostics.error("NOT_YET_SUPPORTED", message, apply.span)
-        Expressions(Scope(tuple(before), self.environment), self.environment, APPLY).value(apply.arg)
-        return Relation(alias, columns or (), columns is None, alias, prefix=f"{alias}.")
+            return rows, Relation(alias, own_name=alias, prefix=f"{alias}.")
+        wanted = Type.ARRAY if name.casefold() == "getarrayelements" else Type.RECORD
+        node = Apply(
+            rows.node,
+            name.casefold(),
+            Cast(argument, wanted, span=apply.arg.span),
+            alias,
+            apply.kind == "OUTER",
+            apply.span,
+        )
+        relation = Relation(alias, columns, False, alias, prefix=f"{alias}.", applied=True)
+        analytics.applied.append(alias)
+        return replace(rows, node=node), relation
 
     def _check_star(self, select: tree.Select) -> None:
         joins_stream = any(
@@ -131,35 +158,37 @@ class SelectBinder:
 
     # ------------------------------------------------------------ the list, without and with groups
 
-    def _plain(self, select: tree.Select, rows: Rows, scope: Scope) -> Rows:
+    def _plain(self, select: tree.Select, rows: Rows, scope: Scope, analytics: Analytics) -> Rows:
         node = rows.node
         if select.having is not None:
-            having = Expressions(scope, self.environment, HAVING, aliases=_aliases(select))
+            having = Expressions(
+                scope, self.environment, HAVING, aliases=_aliases(select), analytics=analytics
+            )
             node = Filter(node, having.condition(select.having))
-        expressions = Expressions(scope, self.environment, SELECT)
+        expressions = Expressions(scope, self.environment, SELECT, analytics=analytics)
         projection = SelectList(expressions, lambda expr: expr, grouped=False).bind(select.items)
         return Rows(
             Project(node, projection.items, projection.spread),
-            projection.metadata,
+            projection.metadata and rows.metadata,
             substreams.carry(rows.substream_keys, projection),
         )
 
-    def _grouped(self, select: tree.Select, rows: Rows, scope: Scope) -> Rows:
+    def _grouped(self, select: tree.Select, rows: Rows, scope: Scope, analytics: Analytics) -> Rows:
         diagnostics = self._diagnostics
         place = _span_of(select.group_by)
         split = split_group_by(select.group_by, place, diagnostics)
-        keys = Expressions(scope, self.environment, GROUP_BY)
+        keys = Expressions(scope, self.environment, GROUP_BY, analytics=analytics)
         windows = bind_windows(split.windows, keys.value, diagnostics)
         has_ids = any(window.id is not None for window in windows)
         grouping = Grouping([keys.value(key) for key in split.keys], has_ids)
         substreams.check_grouped(rows.substream_keys, grouping, place, diagnostics)
 
-        expressions = Expressions(scope, self.environment, GROUPED_SELECT, grouping)
+        expressions = Expressions(scope, self.environment, GROUPED_SELECT, grouping, analytics=analytics)
         select_list = SelectList(expressions, lambda expr: grouping.lift(expr, diagnostics), grouped=True)
         projection = select_list.bind(select.items)
         condition = None
         if select.having is not None:
-            having = Expressions(scope, self.environment, HAVING, grouping, _aliases(select))
+            having = Expressions(scope, self.environment, HAVING, grouping, _aliases(select), analytics)
             condition = grouping.lift(having.condition(select.having), diagnostics)
 
         node = Aggregate(rows.node, windows, grouping.keys, grouping.aggregates)

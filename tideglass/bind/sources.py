@@ -11,7 +11,7 @@ from tideglass.bind.expressions import Expressions
 from tideglass.bind.scope import Relation, Rows, Scope, SubstreamKey
 from tideglass.core.errors import Span
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Scan, StepRef
+from tideglass.plan.nodes import Expr, Scan, StepRef
 
 
 @dataclass(slots=True)
@@ -156,6 +156,14 @@ class Sources:
             )
         expressions = Expressions(Scope((named,), self.environment), self.environment, PARTITION_BY)
         return tuple(expressions.value(key) for key in clause.exprs)
+
+    def partition_keys(self, relation: tree.Relation, named: Relation) -> tuple[Expr, ...]:
+        """What PARTITION BY of a source that is bound already says, as its readers name the columns."""
+        silent = self.environment.silent()
+        reader = Expressions(Scope((replace(named, prefix=""),), silent), silent, PARTITION_BY)
+        return (
+            tuple(reader.value(key) for key in relation.partition_by.exprs) if relation.partition_by else ()
+        )
 
     def _refuse_timestamp_by(self, clause: tree.TimestampBy, what: str) -> None:
         self.environment.diagnostics.error(

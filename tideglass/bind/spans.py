@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from tideglass.bind.amounts import LONGEST_TICKS
 from tideglass.plan.nodes import (
     Aggregate,
+    Analytic,
+    Apply,
     Filter,
     Hopping,
+    Join,
     Node,
     Plan,
     Project,
@@ -50,11 +53,17 @@ def look_back_ticks(node: Node, step_look_back_ticks: Mapping[str, int] | None =
             return 0
         case StepRef(name=name):
             return (step_look_back_ticks or {})[name]
-        case Filter(child=child) | Project(child=child):
+        case Filter(child=child) | Project(child=child) | Apply(child=child):
             return look_back_ticks(child, step_look_back_ticks)
+        case Analytic(child=child, calls=calls):
+            own_ticks = max(call.length_ticks for _, call in calls)
+            return own_ticks + look_back_ticks(child, step_look_back_ticks)
         case Aggregate(child=child, windows=windows):
             own_ticks = max(window_span_ticks(window) for window in windows)
             return own_ticks + look_back_ticks(child, step_look_back_ticks)
+        case Join(left=left, right=right, lower_ticks=lower_ticks, upper_ticks=upper_ticks):
+            own_ticks = max(upper_ticks, 0) - min(lower_ticks, 0)
+            return own_ticks + max(look_back_ticks(side, step_look_back_ticks) for side in (left, right))
         case Union(children=children):
             return max(look_back_ticks(child, step_look_back_ticks) for child in children)
 

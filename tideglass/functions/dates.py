@@ -95,7 +95,9 @@ PYTHON_FUNCTIONS = (
     PythonFunction("tg_iso", _iso, ("BIGINT",), "VARCHAR"),
 )
 
-_UNIT_TICKS = {
+#: Date parts of a fixed length. Their boundaries lie at whole numbers of it since 0001-01-01, a Monday;
+#: those of weeks before Sundays.
+PART_TICKS = {
     "week": 7 * TICKS_PER_DAY,
     "day": TICKS_PER_DAY,
     "dayofyear": TICKS_PER_DAY,
@@ -130,7 +132,7 @@ _BOUNDARY = {
     "quarter": "(year(tg_date({0})) * 4 + quarter(tg_date({0})))",
     "month": "(year(tg_date({0})) * 12 + month(tg_date({0})))",
     "week": "((tg_day({0}) + 1) // 7)",
-    **{part: f"(tg_since({{0}}) // {ticks})" for part, ticks in _UNIT_TICKS.items() if part != "week"},
+    **{part: f"(tg_since({{0}}) // {ticks})" for part, ticks in PART_TICKS.items() if part != "week"},
 }
 
 
@@ -145,7 +147,7 @@ def _dateadd(args: Sequence[Sql]) -> Sql:
         # Far beyond every datetime already, and the product cannot overflow.
         months = f"least(greatest({whole}, -200000), 200000) * {_MONTHS[part]}"
         return Sql(f"tg_add_months({months}, {moment})", Type.DATETIME, fallible=True)
-    return Sql(f"tg_add({whole}, {_UNIT_TICKS[part]}, {moment})", Type.DATETIME, fallible=True)
+    return Sql(f"tg_add({whole}, {PART_TICKS[part]}, {moment})", Type.DATETIME, fallible=True)
 
 
 def _datediff(args: Sequence[Sql]) -> Sql:

@@ -8,8 +8,12 @@ from tideglass.bind.spans import look_back_ticks, step_spans_ticks
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.plan.nodes import Hopping, Plan, Session, Sliding, Window
 from tideglass.plan.topology import (
+    AnalyticOp,
+    ApplyOp,
     EmitOp,
     Grouping,
+    Joining,
+    JoinOp,
     Op,
     PartialOp,
     ReceiveOp,
@@ -19,6 +23,7 @@ from tideglass.plan.topology import (
     Topology,
     WindowOp,
 )
+from tideglass.temporal.analytic import AnalyticSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,8 @@ def operator_text(topology: Topology, op: Op) -> str:
             return f"pre-aggregate #{op.source} for {grouping_text(op.grouping)}"
         case SendOp():
             by = "hash of " + ", ".join(op.keys) if op.keys else "all to one key group"
-            return f"send #{op.source} to stage {op.to_level} by {by}: partial aggregates cross"
+            what = "partial aggregates" if isinstance(topology.op(op.source), PartialOp) else "rows"
+            return f"send #{op.source} to stage {op.to_level} by {by}: {what} cross"
         case ReceiveOp():
             return f"receive what #{op.send} sends; watermark = least of all senders"
         case WindowOp():
@@ -81,8 +87,38 @@ def operator_text(topology: Topology, op: Op) -> str:
             return (
                 f"group {sources} by {grouping_text(op.grouping)}: keeps partial aggregates per window piece"
             )
+        case JoinOp():
+            left, right = (", ".join(f"#{source}" for source in side) for side in (op.left, op.right))
+            return f"{op.joining.kind} join of {left} with {right} by {joining_text(op.joining)}"
+        case AnalyticOp():
+            sources = ", ".join(f"#{source}" for source in op.sources)
+            calls = ", ".join(analytic_text(spec) for spec in op.specs)
+            return f"{calls} of {sources}: keeps rows ahead of the watermark, and those looked back at"
+        case ApplyOp():
+            what = "element" if op.function == "getarrayelements" else "field"
+            kept = ", or one with NULLs" if op.outer else ""
+            return f"a row for each {what} of {op.argument} of #{op.source}{kept}"
         case EmitOp():
             return f"rows of #{op.source} into {op.output}"
+
+
+def joining_text(joining: Joining) -> str:
+    """What brings the rows of a join together, and how long they are kept for it."""
+    keys = ", ".join(joining.keys) or "nothing but time"
+    earlier, later = max(0, -joining.lower_ticks), max(0, joining.upper_ticks)
+    return f"{keys}: keeps left rows for {duration_text(later)}, right rows for {duration_text(earlier)}" + (
+        "; the rest of ON is a condition on pairs" if joining.condition is not None else ""
+    )
+
+
+def analytic_text(spec: AnalyticSpec) -> str:
+    """An analytic function in words, with how far it looks back and by what."""
+    what = spec.function.upper() + (f"({spec.arg})" if spec.arg else "")
+    if spec.aggregate is not None and spec.aggregate.arg is not None:
+        what += f"({spec.aggregate.arg})"
+    by = " by " + ", ".join(spec.keys) if spec.keys else ""
+    when = " of some rows" if spec.when else ""
+    return f"{what} within {duration_text(spec.length_ticks)}{by}{when}"
 
 
 def grouping_text(grouping: Grouping) -> str:

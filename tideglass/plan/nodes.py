@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tideglass.core.errors import Span
-from tideglass.core.types import PAYLOAD, Type
+from tideglass.core.types import ARRIVAL, PARTITION, PAYLOAD, SYSTEM_TIMESTAMP, Type
 
 # ---------------------------------------------------------------- expressions
 
@@ -157,6 +157,26 @@ class AggregateCall:
     span: Span = _span()
 
 
+@dataclass(frozen=True, slots=True)
+class AnalyticCall:
+    """A function of the rows before the current one, per `partition_by`, of those where `when` holds.
+
+    `function`: `lag`, `last`, `isfirst`, or that of `aggregate`, which then says all about its values.
+    `length_ticks`: how far back it looks, (t - length, t] (A-26); the interval of `isfirst`. `default`
+    stands where there is no such row.
+    """
+
+    function: str
+    length_ticks: int
+    arg: Expr | None = None
+    offset: int = 1
+    default: Expr | None = None
+    partition_by: tuple[Expr, ...] = ()
+    when: Expr | None = None
+    aggregate: AggregateCall | None = None
+    span: Span = _span()
+
+
 # ---------------------------------------------------------------- operators
 
 
@@ -246,6 +266,105 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True)
+class Analytic:
+    """The rows of `child` with the values of the calls, as columns $l0, $l1, ... (`asa.md` 4.2)."""
+
+    child: Node
+    calls: tuple[tuple[str, AnalyticCall], ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.child.columns + tuple(name for name, _ in self.calls)
+
+    @property
+    def open(self) -> bool:
+        return self.child.open
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A row for each element of an array, or for each field of a record (`asa.md` 2.11).
+
+    `function` is `getarrayelements` or `getrecordproperties`; the two columns it adds are called
+    `alias.ArrayIndex` and `alias.ArrayValue`, or `alias.PropertyName` and `alias.PropertyValue`.
+    `argument` is NULL or of the right type. `outer`: a row without elements stays, with NULLs.
+    """
+
+    child: Node
+    function: str
+    argument: Expr
+    alias: str
+    outer: bool = False
+    span: Span = _span()
+
+    @property
+    def made(self) -> tuple[str, str]:
+        """The columns it adds: the place or name, and the value."""
+        return applied_columns(self.function, self.alias)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.child.columns + self.made
+
+    @property
+    def open(self) -> bool:
+        return self.child.open
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBound:
+    """lowest <= (boundaries of a unit crossed from `base` to the right row) <= highest; None is no limit.
+
+    `base` is the column of the left rows with the timestamp meant, `<alias>.$ts`. Boundaries lie at
+    every whole number of `unit_ticks` from `origin_ticks` (`asa.md` 2.8, A-25).
+    """
+
+    base: str
+    unit_ticks: int
+    origin_ticks: int
+    lowest: int | None
+    highest: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Pairs of rows of two streams that lie close enough in time; `kind` is inner or left (`asa.md` 2.8).
+
+    A side's columns are named `<prefix><column>` here: its listed ones, its payload (`a.$payload`) and
+    its engine columns (`a.$ts`); a side that is a join already has no prefix. `$ts` of a pair is the
+    later of both; of a left row without a match, its own + `unmatched_ticks`.
+
+    keys: equal values of left and right. bounds: all of them hold. condition: what else ON asks for.
+    lower_ticks, upper_ticks: no pair's right.$ts - left.$ts is outside.
+    """
+
+    left: Node
+    right: Node
+    kind: str
+    left_prefix: str
+    right_prefix: str
+    keys: tuple[tuple[Expr, Expr], ...]
+    bounds: tuple[TimeBound, ...]
+    condition: Expr | None
+    lower_ticks: int
+    upper_ticks: int
+    unmatched_ticks: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        columns: list[str] = []
+        for side, prefix in ((self.left, self.left_prefix), (self.right, self.right_prefix)):
+            columns += [prefix + column for column in side.columns]
+            columns += [prefix + PAYLOAD] if side.open else []
+            columns += [prefix + column for column in (SYSTEM_TIMESTAMP, ARRIVAL, PARTITION) if prefix]
+        return tuple(columns)
+
+    @property
+    def open(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class Union:
     """All rows of all children; a column missing in one child is looked up in its payload or is NULL."""
 
@@ -260,7 +379,7 @@ class Union:
         return any(child.open for child in self.children)
 
 
-Node: TypeAlias = Scan | StepRef | Filter | Project | Aggregate | Union
+Node: TypeAlias = Scan | StepRef | Filter | Project | Aggregate | Union | Analytic | Apply | Join
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,3 +404,16 @@ class Plan:
 def payload_field(name: str, *more: str, span: Span | None = None) -> Path:
     """The expression for a field of an open relation."""
     return Path(Ref(PAYLOAD), (name, *more), span or Span())
+
+
+#: What the table functions of APPLY make of an element: its place or name, and its value.
+APPLY_COLUMNS = {
+    "getarrayelements": ("ArrayIndex", "ArrayValue"),
+    "getrecordproperties": ("PropertyName", "PropertyValue"),
+}
+
+
+def applied_columns(function: str, alias: str) -> tuple[str, str]:
+    """The columns an Apply called `alias` makes."""
+    first, second = APPLY_COLUMNS[function]
+    return f"{alias}.{first}", f"{alias}.{second}"

@@ -9,14 +9,20 @@ sent to the next level.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, WINDOW_ID
+from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.plan.join_columns import JoinSides, Side, settle_join
 from tideglass.plan.nodes import (
     Aggregate,
+    AggregateCall,
+    Analytic,
+    Apply,
     Expr,
     Filter,
+    Join,
+    Literal,
     Named,
     Node,
     Path,
@@ -28,11 +34,16 @@ from tideglass.plan.nodes import (
     StepRef,
     Union,
 )
-from tideglass.plan.rules import both, fields_to_columns, payload_fields, references, substitute
+from tideglass.plan.pruning import by_field_columns, pruned
+from tideglass.plan.rules import both, field_column, fields_to_columns, payload_fields, references, substitute
 from tideglass.plan.topology import (
+    AnalyticOp,
+    ApplyOp,
     EmitOp,
     Grouping,
     InputFields,
+    Joining,
+    JoinOp,
     Op,
     PartialOp,
     Reader,
@@ -45,6 +56,7 @@ from tideglass.plan.topology import (
     WindowOp,
 )
 from tideglass.temporal.aggregates import AggregateSpec
+from tideglass.temporal.analytic import AnalyticSpec
 from tideglass.temporal.policies import Policies
 
 
@@ -74,6 +86,7 @@ class _Placer:
         self.readers: dict[Scan, Reader] = {}
         self.steps: dict[str, tuple[Stream, ...]] = {}
         self.scans: dict[int, int] = {}
+        self.joins: list[JoinSides] = []
 
     def add(self, op: Op) -> int:
         self.ops.append(op)
@@ -103,12 +116,17 @@ class _Placer:
                 return tuple(s for branch in branches for s in self.aligned(branch, node.columns))
             case Aggregate():
                 return (self.aggregate(node),)
+            case Join():
+                return (self.join(node),)
+            case Analytic():
+                return (self.analytic(node),)
+            case Apply():
+                return tuple(self.apply(s, node) for s in self.streams(node.child))
 
     def within(self, stream: Stream, expr: Expr) -> Expr:
         """An expression over a block's columns, as one over the rows of the stream's operator."""
         columns = dict(stream.columns)
-        if stream.payload is not None:
-            columns[PAYLOAD] = stream.payload
+        columns[PAYLOAD] = Literal(None) if stream.payload is None else stream.payload
         return substitute(expr, columns)
 
     def project(self, stream: Stream, node: Project) -> Stream:
@@ -175,6 +193,106 @@ class _Placer:
         named = tuple(Named(item.name, self.within(stream, item.expr)) for item in items)
         return Rows(named, stream.condition, _kept(stream))
 
+    # ------------------------------------------------------------ analytic functions, APPLY
+
+    def analytic(self, node: Analytic) -> Stream:
+        branches = self.streams(node.child)
+        items = _whole_rows(node.child)
+        specs, keys = _specs(node, items)
+        named = tuple(Named(name, expr) for name, expr in items.items())
+        programs = [self.rows(stream, named) for stream in branches]
+        highest = max(stream.level for stream in branches)
+        spread = {
+            _spread_in(stream, program, keys) if stream.level == highest else None
+            for stream, program in zip(branches, programs, strict=True)
+        }
+        here = spread.pop() if highest > 0 and len(spread) == 1 else None
+        level = highest if here is not None else highest + 1
+        sources: list[int] = []
+        for stream, program in zip(branches, programs, strict=True):
+            source = self.add(RowsOp(self.next, stream.level, stream.op, program))
+            if here is None:
+                send = self.add(SendOp(self.next, stream.level, source, level, keys))
+                source = self.add(ReceiveOp(self.next, level, send))
+            sources.append(source)
+        substreams = branches[0].substreams
+        op = self.add(AnalyticOp(self.next, level, tuple(sources), specs, substreams))
+        together = tuple(
+            frozenset((Ref(name), items.get(name, Ref(name)))) for name in (keys if here is None else here)
+        )
+        columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
+        payload = Ref(PAYLOAD) if node.open else None
+        return Stream(op, level, columns, payload, None, together, substreams)
+
+    def apply(self, stream: Stream, node: Apply) -> Stream:
+        items = _whole_rows(node.child)
+        items[_ARGUMENT] = node.argument
+        program = self.rows(stream, tuple(Named(name, expr) for name, expr in items.items()))
+        rows = self.add(RowsOp(self.next, stream.level, stream.op, program))
+        op = self.add(ApplyOp(self.next, stream.level, rows, node.function, _ARGUMENT, node.made, node.outer))
+        return Stream(
+            op,
+            stream.level,
+            {name: Ref(name) for name in node.columns},
+            Ref(PAYLOAD) if node.open else None,
+            None,
+            _still_together(stream, program),
+            stream.substreams,
+        )
+
+    # ------------------------------------------------------------ JOIN
+
+    def join(self, node: Join) -> Stream:
+        """Rows of both sides meet where the values of their keys are equal; without keys in one place.
+
+        A side that is there already, spread by some of the keys, stays, and the other one follows it.
+        """
+        keys = tuple(f"$j{n}" for n in range(len(node.keys)))
+        left = [_side_of(s, node.left_prefix) for s in self.streams(node.left)]
+        right = [_side_of(s, node.right_prefix) for s in self.streams(node.right)]
+        streams: list[tuple[Stream, Side, Rows]] = []
+        for number, own in enumerate((left, right)):
+            for stream, side in own:
+                items = tuple(
+                    Named(name, side.expr(pair[number])) for name, pair in zip(keys, node.keys, strict=True)
+                )
+                streams.append((stream, side, Rows(items, stream.condition, _kept(stream))))
+        highest = max(stream.level for stream, _, _ in streams)
+        spread = {_spread_in(stream, rows, keys) for stream, _, rows in streams if stream.level == highest}
+        here = spread.pop() if highest > 0 and len(spread) == 1 else None
+        level = highest + 1 if here is None else highest
+        routing = keys if here is None else here
+        sources: list[int] = []
+        sides: list[Side] = []
+        for stream, side, rows in streams:
+            source = self.add(RowsOp(self.next, stream.level, stream.op, rows))
+            sides.append(replace(side, rows_op=source))
+            if stream.level < level:
+                send = self.add(SendOp(self.next, stream.level, source, level, routing))
+                source = self.add(ReceiveOp(self.next, level, send))
+            sources.append(source)
+        own_time = node.left_prefix + SYSTEM_TIMESTAMP
+        joining = Joining(
+            node.kind,
+            keys,
+            tuple(replace(b, base=SYSTEM_TIMESTAMP) if b.base == own_time else b for b in node.bounds),
+            node.condition,
+            (),
+            (),
+            node.lower_ticks,
+            node.upper_ticks,
+            node.unmatched_ticks,
+            streams[0][0].substreams,
+        )
+        count = len(left)
+        join = self.add(JoinOp(self.next, level, tuple(sources[:count]), tuple(sources[count:]), joining))
+        self.joins.append(JoinSides(join, node.right_prefix, tuple(sides[:count]), tuple(sides[count:])))
+        # an unmatched left row has no right values, though it lies where its own key says
+        equal = [pair if node.kind == "inner" else pair[:1] for pair in node.keys]
+        together = tuple(frozenset(equal[keys.index(name)]) for name in routing)
+        columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
+        return Stream(join, level, columns, None, None, together, joining.substreams)
+
     # ------------------------------------------------------------ outputs
 
     def emit(self, output: str, node: Node) -> None:
@@ -201,18 +319,7 @@ def _grouping(node: Aggregate, substreams: bool) -> tuple[tuple[Named, ...], Gro
             items.append(Named(by_expr[expr], expr))
         return by_expr[expr]
 
-    aggregates = tuple(
-        AggregateSpec(
-            function=call.function,
-            name=name,
-            arg=None if call.arg is None else column(call.arg),
-            order_by=tuple((column(expr), descending) for expr, descending in call.order_by),
-            distinct=call.distinct,
-            constant=call.constant,
-            as_text=call.as_text,
-        )
-        for name, call in node.aggregates
-    )
+    aggregates = tuple(_aggregate_spec(name, call, column) for name, call in node.aggregates)
     key_of = {key.expr: key.name for key in node.keys}
     sessions = tuple(
         tuple(key_of.get(expr) or column(expr) for expr in window.partition_by or ())
@@ -223,6 +330,19 @@ def _grouping(node: Aggregate, substreams: bool) -> tuple[tuple[Named, ...], Gro
     keys = tuple(key.name for key in node.keys)
     grouping = Grouping(node.windows, keys, aggregates, sessions, substreams)
     return tuple(items), grouping, _routing(keys, sessions)
+
+
+def _aggregate_spec(name: str, call: AggregateCall, column: Callable[[Expr], str]) -> AggregateSpec:
+    """The aggregate over evaluated columns; `column` says which one holds an expression."""
+    return AggregateSpec(
+        function=call.function,
+        name=name,
+        arg=None if call.arg is None else column(call.arg),
+        order_by=tuple((column(expr), descending) for expr, descending in call.order_by),
+        distinct=call.distinct,
+        constant=call.constant,
+        as_text=call.as_text,
+    )
 
 
 def _routing(keys: tuple[str, ...], sessions: tuple[tuple[str, ...] | None, ...]) -> tuple[str, ...]:
@@ -256,9 +376,78 @@ def _spread_in(stream: Stream, program: Rows, routing: Sequence[str]) -> tuple[s
     return names if len(names) == len(found) else None
 
 
+def _side_of(stream: Stream, prefix: str) -> tuple[Stream, Side]:
+    return stream, Side(-1, prefix, stream.columns, stream.payload)
+
+
 def _spread_by(routing: Sequence[str]) -> tuple[frozenset[Expr], ...]:
     """What rows are spread by that were sent by the hash of these columns."""
     return tuple(frozenset((Ref(name),)) for name in routing)
+
+
+#: The column in which APPLY finds its argument.
+_ARGUMENT = "$apply"
+
+
+def _whole_rows(node: Node) -> dict[str, Expr]:
+    """All columns of a node under their own names; `pruning` leaves out what nobody reads."""
+    items: dict[str, Expr] = {name: Ref(name) for name in node.columns}
+    if node.open:
+        items[PAYLOAD] = Ref(PAYLOAD)
+    return items
+
+
+def _specs(node: Analytic, items: dict[str, Expr]) -> tuple[tuple[AnalyticSpec, ...], tuple[str, ...]]:
+    """The calls over columns of the rows, and the keys all of them have; adds what they read to `items`."""
+    by_expr: dict[Expr, str] = {}
+
+    def column(expr: Expr) -> str:
+        match expr:
+            case Ref(name=name) if name != PAYLOAD:
+                return name
+            case Path(base=Ref(name=name), keys=keys) if name == PAYLOAD:
+                items[field_column(keys)] = expr
+                return field_column(keys)
+            case _:
+                if expr not in by_expr:
+                    by_expr[expr] = f"$x{len(by_expr)}"
+                    items[by_expr[expr]] = expr
+                return by_expr[expr]
+
+    def optional(expr: Expr | None) -> str | None:
+        return None if expr is None else column(expr)
+
+    specs = tuple(
+        AnalyticSpec(
+            name=name,
+            function=call.function,
+            length_ticks=call.length_ticks,
+            arg=optional(call.arg),
+            offset=call.offset,
+            default=optional(call.default),
+            keys=tuple(dict.fromkeys(column(key) for key in call.partition_by)),
+            when=optional(call.when),
+            aggregate=None if call.aggregate is None else _aggregate_spec(name, call.aggregate, column),
+        )
+        for name, call in node.calls
+    )
+    keys = tuple(key for key in specs[0].keys if all(key in spec.keys for spec in specs))
+    return specs, keys
+
+
+def _still_together(stream: Stream, program: Rows) -> tuple[frozenset[Expr], ...] | None:
+    """What the rows of `stream` are spread by, over the rows its program makes."""
+    if stream.together is None:
+        return None
+    keys: list[frozenset[Expr]] = []
+    for key in stream.together:
+        same: set[Expr] = {Ref(item.name) for item in program.items if item.expr in key}
+        if stream.payload == Ref(PAYLOAD):
+            same |= {e for e in key if isinstance(e, Path) and e.base == Ref(PAYLOAD)}
+        if not same:
+            return None
+        keys.append(frozenset(same))
+    return tuple(keys)
 
 
 def place(
@@ -273,6 +462,9 @@ def place(
         placer.steps[name] = placer.streams(node)
     for output in plan.outputs:
         placer.emit(output.name, output.node)
+    for sides in reversed(placer.joins):
+        settle_join(placer.ops, sides)
+    placer.ops = pruned(placer.ops)
     return Topology(
         tuple(_with_field_columns(op, placer) for op in placer.ops),
         tuple(
@@ -295,15 +487,7 @@ def _with_field_columns(op: Op, placer: _Placer) -> Op:
     """Programs that read a scan directly find single payload fields as columns of their own."""
     if not isinstance(op, RowsOp) or not isinstance(placer.ops[op.source], ScanOp):
         return op
-    rows = op.rows
-    return replace(
-        op,
-        rows=Rows(
-            tuple(Named(item.name, fields_to_columns(item.expr)) for item in rows.items),
-            None if rows.condition is None else fields_to_columns(rows.condition),
-            rows.keep,
-        ),
-    )
+    return replace(op, rows=by_field_columns(op.rows))
 
 
 def _fields(placer: _Placer) -> dict[str, InputFields]:

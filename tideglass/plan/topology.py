@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 
 from tideglass.core.errors import InputError
 from tideglass.core.types import PARTITION, Type
-from tideglass.plan.nodes import Expr, Named, Window
+from tideglass.plan.nodes import Expr, Named, TimeBound, Window
 from tideglass.plan.rules import references
 from tideglass.temporal.aggregates import AggregateSpec
+from tideglass.temporal.analytic import AnalyticSpec
 from tideglass.temporal.policies import Policies
 
 
@@ -136,6 +137,64 @@ class WindowOp:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalyticOp:
+    """Analytic functions over the rows of `sources`, which it hands on with their values; stateful.
+
+    `specs` name columns of those rows; see `temporal.analytic`.
+    """
+
+    id: int
+    level: int
+    sources: tuple[int, ...]
+    specs: tuple[AnalyticSpec, ...]
+    substreams: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOp:
+    """A row for each element of the array, or field of the record, in the column `argument`."""
+
+    id: int
+    level: int
+    source: int
+    function: str
+    argument: str
+    made: tuple[str, str]
+    outer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """A join of streams with all names resolved to columns; see `plan.nodes.Join`.
+
+    keys: columns of both sides. bounds: their `base` is a column of the left rows. condition: over the
+    columns of a pair, which are `left_columns` and `right_columns`.
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+    bounds: tuple[TimeBound, ...]
+    condition: Expr | None
+    left_columns: tuple[str, ...]
+    right_columns: tuple[str, ...]
+    lower_ticks: int
+    upper_ticks: int
+    unmatched_ticks: int
+    substreams: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JoinOp:
+    """Pairs of the rows of `left` and `right`; keeps the rows of both sides."""
+
+    id: int
+    level: int
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    joining: Joining
+
+
+@dataclass(frozen=True, slots=True)
 class EmitOp:
     """Hands rows to an output."""
 
@@ -145,7 +204,7 @@ class EmitOp:
     output: str
 
 
-Op = ScanOp | RowsOp | PartialOp | SendOp | ReceiveOp | WindowOp | EmitOp
+Op = ScanOp | RowsOp | PartialOp | SendOp | ReceiveOp | WindowOp | JoinOp | EmitOp | AnalyticOp | ApplyOp
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from tideglass.core.types import (
 from tideglass.core.types import field as typed_field
 from tideglass.core.values import canonical_text, flat, unify
 from tideglass.plan.nodes import Cast, Named
-from tideglass.plan.topology import EmitOp, PartialOp, Reader, RowsOp, ScanOp, SendOp, Topology
+from tideglass.plan.topology import ApplyOp, EmitOp, PartialOp, Reader, RowsOp, ScanOp, SendOp, Topology
 from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.exchange import Exchange
 from tideglass.runtime.message import Message
@@ -274,7 +274,7 @@ class Scan:
         for op in self.topology.at(0):
             if isinstance(op, ScanOp):
                 reader_of[op.id] = op.reader
-            elif isinstance(op, RowsOp | PartialOp | SendOp | EmitOp):
+            elif isinstance(op, RowsOp | PartialOp | ApplyOp | SendOp | EmitOp):
                 reader_of[op.id] = reader_of[op.source]
                 if isinstance(op, EmitOp):
                     result[op.id] = reader_of[op.id]

@@ -15,12 +15,17 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
+from tideglass.core.types import field as field_of
 from tideglass.core.values import unify
 from tideglass.functions.javascript import define
+from tideglass.plan.nodes import Expr
 from tideglass.plan.rules import references
 from tideglass.plan.topology import (
+    AnalyticOp,
+    ApplyOp,
     EmitOp,
     Grouping,
+    JoinOp,
     Op,
     PartialOp,
     ReceiveOp,
@@ -30,7 +35,10 @@ from tideglass.plan.topology import (
     Topology,
     WindowOp,
 )
+from tideglass.runtime.applied import applied
 from tideglass.runtime.program import Program
+from tideglass.temporal.analytic import AnalyticFunctions
+from tideglass.temporal.joins import IntervalJoin
 from tideglass.temporal.progress import Progress
 from tideglass.temporal.state import State
 from tideglass.temporal.window_aggregate import WindowAggregate
@@ -62,6 +70,10 @@ class Stage:
         self._kernels = {
             op.id: window_aggregate(op.grouping) for op in self.ops if isinstance(op, PartialOp | WindowOp)
         }
+        self._joins = {op.id: join_of(op, topology.level) for op in self.ops if isinstance(op, JoinOp)}
+        self._analytics = {
+            op.id: AnalyticFunctions(op.specs, op.substreams) for op in self.ops if isinstance(op, AnalyticOp)
+        }
 
     def run(
         self,
@@ -88,7 +100,20 @@ class Stage:
                     closed = self._kernels[id_].advance(partials, came, state_of(id_))
                     rows[id_] = [closed] if closed.num_rows else []
                     result.progress[id_] = came
-                case RowsOp() | PartialOp() | SendOp() | EmitOp():
+                case JoinOp(id=id_, left=left, right=right):
+                    came = least([result.progress[source] for source in (*left, *right)])
+                    lefts = [table for source in left for table in rows[source]]
+                    rights = [table for source in right for table in rows[source]]
+                    joined, behind = self._joins[id_].advance(lefts, rights, came, state_of(id_))
+                    rows[id_] = [] if joined is None else [joined]
+                    result.progress[id_] = behind
+                case AnalyticOp(id=id_, sources=sources):
+                    came = least([result.progress[source] for source in sources])
+                    waiting = [table for source in sources for table in rows[source]]
+                    taken = self._analytics[id_].advance(waiting, came, state_of(id_))
+                    rows[id_] = [] if taken is None else [taken]
+                    result.progress[id_] = came
+                case RowsOp() | PartialOp() | ApplyOp() | SendOp() | EmitOp():
                     if op.source not in result.progress:
                         continue
                     result.progress[op.id] = result.progress[op.source]
@@ -96,11 +121,17 @@ class Stage:
         return result
 
     def _stateless(
-        self, op: RowsOp | PartialOp | SendOp | EmitOp, tables: list[pa.Table], result: StageResult
+        self,
+        op: RowsOp | PartialOp | ApplyOp | SendOp | EmitOp,
+        tables: list[pa.Table],
+        result: StageResult,
     ) -> list[pa.Table]:
         match op:
             case RowsOp():
                 made = [self._programs[op.id].run(table) for table in tables]
+                return [table for table in made if table.num_rows]
+            case ApplyOp():
+                made = [applied(op, table, self.topology.level) for table in tables]
                 return [table for table in made if table.num_rows]
             case PartialOp():
                 return [self._kernels[op.id].partial(unify(tables))] if tables else []
@@ -120,6 +151,37 @@ def window_aggregate(grouping: Grouping) -> WindowAggregate:
         substreams=grouping.substreams,
         session_columns=tuple(names or () for names in grouping.session_keys),
     )
+
+
+def join_of(op: JoinOp, level: str) -> IntervalJoin:
+    """The kernel of a join; what ON asks for beyond keys and time is a row program over pairs."""
+    joining = op.joining
+    return IntervalJoin(
+        joining.kind,
+        joining.keys,
+        joining.bounds,
+        joining.left_columns,
+        joining.right_columns,
+        joining.lower_ticks,
+        joining.upper_ticks,
+        joining.unmatched_ticks,
+        joining.substreams,
+        None if joining.condition is None else _condition(joining.condition, level),
+        () if joining.condition is None else tuple(sorted(references(joining.condition))),
+    )
+
+
+def _condition(expr: Expr, level: str) -> Callable[[pa.Table], np.ndarray]:
+    number = "$pair"
+    program = Program((), expr, (number,), level=level)
+
+    def holds(pairs: pa.Table) -> np.ndarray:
+        numbered = pairs.append_column(field_of(number, Type.BIGINT), pa.array(np.arange(pairs.num_rows)))
+        result = np.zeros(pairs.num_rows, np.bool_)
+        result[program.run(numbered)[number].to_numpy()] = True
+        return result
+
+    return holds
 
 
 def least(all_progress: Sequence[Progress]) -> Progress:

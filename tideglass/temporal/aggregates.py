@@ -95,24 +95,28 @@ class AggregateSpec:
 class Cells:
     """The cells a chunk of rows gives, for all aggregates of a step.
 
-    `rows` is the chunk with columns added that cells read; `sql` maps a cell to its aggregate over it.
+    `rows` is the chunk with columns added that cells read; `sql` maps a cell to its aggregate over it, or,
+    with `over`, to the window function that aggregates that frame.
     Raises EvaluationError when a value has a type its function does not know.
     """
 
-    def __init__(self, rows: pa.Table, specs: Sequence[AggregateSpec], count_rows: bool = False) -> None:
+    def __init__(
+        self, rows: pa.Table, specs: Sequence[AggregateSpec], count_rows: bool = False, over: str = ""
+    ) -> None:
         self.rows = rows
+        self._over = over
         self.sql: dict[str, str] = {}
         names = {spec.arg for spec in specs if spec.arg} | {c for spec in specs for c, _ in spec.order_by}
         self._types = types_of(rows.select(sorted(names)))
         self._families: dict[tuple[str, tuple[Type, ...]], Families] = {}
         if count_rows:
-            self.sql[COUNT_OF_ROWS] = "count(*)"
+            self.sql[COUNT_OF_ROWS] = f"count(*) {self._over}"
         for spec in specs:
             self._add(spec)
 
     def _add(self, spec: AggregateSpec) -> None:
         if spec.arg is None:
-            self.sql[COUNT_OF_ROWS] = "count(*)"
+            self.sql[COUNT_OF_ROWS] = f"count(*) {self._over}"
             return
         if self._types[spec.arg] is Type.NULL:
             return
@@ -135,12 +139,14 @@ class Cells:
                 order = self._row_order()
                 value = json_sql(quoted(str(spec.arg)), self._types[spec.arg])
                 struct = f"{{{order}, 'v': {value}}}"
-                self.sql[spec.cell("list.rows")] = f"list({struct}) FILTER ({quoted(spec.arg)} IS NOT NULL)"
+                self.sql[spec.cell("list.rows")] = (
+                    f"list({struct}) FILTER ({quoted(spec.arg)} IS NOT NULL) {self._over}"
+                )
             case _:
                 self._top(spec)
 
     def _count(self, spec: AggregateSpec) -> None:
-        self.sql[spec.cell("n.values")] = f"count({quoted(str(spec.arg))})"
+        self.sql[spec.cell("n.values")] = f"count({quoted(str(spec.arg))}) {self._over}"
 
     def _distinct(self, spec: AggregateSpec) -> None:
         column, text = str(spec.arg), f"{spec.arg}~"
@@ -152,7 +158,7 @@ class Cells:
     def _sum(self, spec: AggregateSpec) -> None:
         families = self._split(spec, NUMERIC)
         if families.whole is not None:
-            self.sql[spec.cell("whole.sum")] = f"sum({families.whole})"
+            self.sql[spec.cell("whole.sum")] = f"sum({families.whole}) {self._over}"
         if families.float is not None:
             self._lanes(families.float, spec.cell("lane."), spec.cell("list."))
 
@@ -162,7 +168,7 @@ class Cells:
         facts = query(f"SELECT {', '.join(Magnitudes.sql(expression))} FROM rows", rows=self.rows)
         magnitudes = Magnitudes(*(column[0].as_py() for column in facts.columns))
         for name, sql in lane_sql(expression, magnitudes).items():
-            self.sql[outliers + name if name == "x" else lane + name] = sql
+            self.sql[outliers + name if name == "x" else lane + name] = f"{sql} {self._over}"
 
     def _spread(self, spec: AggregateSpec) -> None:
         if spec.cell("lane.v74") in self.sql:
@@ -197,13 +203,17 @@ class Cells:
     def _extreme(self, spec: AggregateSpec) -> None:
         column, type_ = quoted(str(spec.arg)), self._types[str(spec.arg)]
         if spec.as_text:
-            self.sql[spec.cell(f"{spec.function}.text")] = f"{spec.function}({text_of(column, type_)})"
+            self.sql[spec.cell(f"{spec.function}.text")] = (
+                f"{spec.function}({text_of(column, type_)}) {self._over}"
+            )
             return
         families = self._split(spec, ORDERED)
         for family in ("whole", "float", "datetime", "bit"):
             expression = getattr(families, family)
             if expression is not None:
-                self.sql[spec.cell(f"{spec.function}.{family}")] = f"{spec.function}({expression})"
+                self.sql[spec.cell(f"{spec.function}.{family}")] = (
+                    f"{spec.function}({expression}) {self._over}"
+                )
 
     def _values(self, spec: AggregateSpec) -> None:
         families = self._split(spec, NUMERIC)
@@ -224,7 +234,9 @@ class Cells:
         value = tagged_sql(column, type_) if spec.function == "topone" else json_sql(column, type_)
         struct = f"{{{', '.join([*keys, self._row_order()])}, 'v': {value}}}"
         limit = spec.top_cell.rpartition(".")[2]
-        self.sql[spec.top_cell] = f"list_sort(list({struct}) FILTER ({column} IS NOT NULL))[1:{limit}]"
+        self.sql[spec.top_cell] = (
+            f"list_sort(list({struct}) FILTER ({column} IS NOT NULL) {self._over})[1:{limit}]"
+        )
 
     def _row_order(self) -> str:
         return ", ".join(f"'p{place}': {quoted(name)}" for place, name in enumerate(ORDER_COLUMNS))

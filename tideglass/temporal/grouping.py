@@ -130,7 +130,7 @@ def group_codes(rows: pa.Table, plain: Sequence[str], keys: Sequence[str]) -> In
 
     The numbers follow the order of first appearance: they name groups, they do not order them.
     """
-    codes = np.zeros(rows.num_rows, np.int64)
+    codes: Integers | None = None
     types = types_of(rows.select(keys)) if keys else {}
     for name in (*plain, *keys):
         type_ = types.get(name)
@@ -141,7 +141,10 @@ def group_codes(rows: pa.Table, plain: Sequence[str], keys: Sequence[str]) -> In
             column = pc.add(column, 0.0)
         encoded: Any = column.dictionary_encode(null_encoding="encode")
         own = np.asarray(encoded.indices).astype(np.int64)
+        if codes is None:
+            codes = own
+            continue
         codes = codes * max(1, len(encoded.dictionary)) + own
         # renumbered at once, so that the product of the next round cannot overflow
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
-    return codes
+    return np.zeros(rows.num_rows, np.int64) if codes is None else codes

@@ -55,6 +55,24 @@ class Progress:
             result[found] = np.maximum(result[found], own[places.drop_null().to_numpy()])
         return result[np.asarray(encoded.indices)]
 
+    def to_bytes(self) -> bytes:
+        """The same bytes for equal progress, if its substreams are in the same order."""
+        head = self.watermark_ticks.to_bytes(8, "little", signed=True)
+        if self.substreams is None or self.substreams.num_rows == 0:
+            return head
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.substreams.schema) as writer:
+            writer.write_table(self.substreams)
+        return head + sink.getvalue().to_pybytes()
+
+    @classmethod
+    def from_bytes(cls, held: bytes | None) -> Progress:
+        """What `to_bytes` wrote; no progress where nothing was written."""
+        if held is None:
+            return cls()
+        substreams = pa.ipc.open_stream(held[8:]).read_all() if len(held) > 8 else None
+        return cls(int.from_bytes(held[:8], "little", signed=True), substreams)
+
 
 def partition_name(partition: int) -> str:
     """What stands for all substreams of an input partition; their own names begin with it."""

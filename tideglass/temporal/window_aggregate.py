@@ -127,7 +127,7 @@ class WindowAggregate:
         `results`, by ($ts, window, canonical key): `$ts` and `$arrival` the window's end, keys,
         aggregates, `$window` if the windows have ids, `$substream` with substreams.
         """
-        previous = _decoded(state.get(_PROGRESS))
+        previous = Progress.from_bytes(state.get(_PROGRESS))
         closed: list[pa.Table] = []
         for number, kernel in enumerate(self._kernels):
             log = WindowLog(state, number, len(self._kernels), kernel.grouping)
@@ -135,7 +135,7 @@ class WindowAggregate:
             for table in kernel.advance(own, previous, progress, log):
                 closed.append(table.append_column(WINDOW, pa.array(np.full(table.num_rows, number, np.int8))))
             log.save()
-        encoded = _encoded(progress)
+        encoded = progress.to_bytes()
         if state.get(_PROGRESS) != encoded:
             state.put(_PROGRESS, encoded)
         return self._results(closed)
@@ -216,21 +216,3 @@ class WindowAggregate:
         schema += [field(name, Type.NULL) for name in self.key_names]
         schema += [pa.field(name, pa.string()) for name in self._substream]
         return pa.schema(schema).empty_table()
-
-
-def _encoded(progress: Progress) -> bytes:
-    """Progress as bytes; the substreams are sorted, so that equal progress has equal bytes."""
-    head = progress.watermark_ticks.to_bytes(8, "little", signed=True)
-    if progress.substreams is None or progress.substreams.num_rows == 0:
-        return head
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, progress.substreams.schema) as writer:
-        writer.write_table(progress.substreams)
-    return head + sink.getvalue().to_pybytes()
-
-
-def _decoded(held: bytes | None) -> Progress:
-    if held is None:
-        return Progress()
-    substreams = pa.ipc.open_stream(held[8:]).read_all() if len(held) > 8 else None
-    return Progress(int.from_bytes(held[:8], "little", signed=True), substreams)

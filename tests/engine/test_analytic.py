@@ -1,0 +1,178 @@
+"""Analytic functions and APPLY: the oracle's rows, whatever way the events arrive; state that is freed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cases import compare_outputs
+from harness import AT_ONCE, Manner, exact, manners, play
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from oracle import OracleError
+from oracle import run as oracle_run
+from oracle.strategies import Trial, analytics, applies, clocks, events, filters, settings, windows
+
+from tideglass.core.errors import EvaluationError
+
+#: Every failure prints a line that plays it again.
+reproducible = examples(
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def check_rows(trial: Trial, manner: Manner) -> None:
+    """The oracle's rows at once, and exactly the same ones in the manner."""
+    expected = outcome_of_oracle(trial)
+    at_once, otherwise = outcome(trial, AT_ONCE), outcome(trial, manner)
+    assert (expected is None) == (at_once is None) == (otherwise is None)
+    if expected is not None and at_once is not None and otherwise is not None:
+        assert compare_outputs(at_once.rows, expected) == []
+        assert exact(otherwise.rows) == exact(at_once.rows)
+        assert at_once.watched.breaches + otherwise.watched.breaches == []
+
+
+def outcome(trial: Trial, manner: Manner) -> Any:
+    # Substreams without PartitionId among their keys are of an input of one partition.
+    partitions = 1 if trial.query.endswith("TIMESTAMP BY t OVER k") else 3
+    try:
+        return play(trial.query, trial.inputs, trial.settings, manner, partitions=partitions)
+    except EvaluationError:
+        return None
+
+
+def outcome_of_oracle(trial: Trial) -> dict[str, list[dict[str, Any]]] | None:
+    try:
+        return oracle_run(trial.query, trial.inputs, settings=trial.settings)
+    except OracleError:
+        return None
+
+
+@given(analytics(), manners())
+@examples(reproducible, max_examples=40)
+def test_analytic_functions_give_the_oracles_rows_in_any_batches_and_restarts(
+    trial: Trial, manner: Manner
+) -> None:
+    check_rows(trial, manner)
+
+
+CALLS = [
+    "LAG(m) {over}",
+    "LAG(m, 1, 'none') {over}",
+    "LAG(v, 3, 0) {over}",
+    "LAG(*) {over}",
+    "LAG(*) {over}.m",
+    "LAST(m, -1) {over}",
+    "LAST(v) {over}",
+    "ISFIRST(second, 4) OVER ({by}{when})",
+    "SUM(v) {over}",
+    "COUNT(m) {over}",
+    "MIN(v) {over}",
+    "AVG(v) {over}",
+    "Collect(m) {over}",
+    "TopOne(m) OVER ({by}ORDER BY v DESC {limit}{when})",
+    "CollectTop(2, k) OVER ({by}ORDER BY v {limit}{when})",
+    "MAX(System.Timestamp()) {over}",
+]
+
+
+@st.composite
+def calls(draw: st.DrawFn, partitions: tuple[str, ...] = ("", "k", "PartitionId", "k, LEN(s)")) -> str:
+    """An analytic function of any kind over the rows of `events`."""
+    by = draw(st.sampled_from(partitions))
+    parts = {
+        "by": f"PARTITION BY {by} " if by else "",
+        "limit": f"LIMIT DURATION(second, {draw(st.sampled_from([1, 2, 5, 12, 100]))})",
+        "when": draw(st.sampled_from(["", "", " WHEN v > 0", " WHEN s LIKE '%a%' OR m = 1"])),
+    }
+    over = "OVER ({by}{limit}{when})".format(**parts)
+    return draw(st.sampled_from(CALLS)).format(over=over, **parts)
+
+
+@st.composite
+def mixtures(draw: st.DrawFn) -> Trial:
+    """Functions with different keys in one block, which WHERE reads too."""
+    chosen = [f"{draw(calls())} AS c{n}" for n in range(draw(st.integers(1, 3)))]
+    where = draw(
+        st.sampled_from(
+            ["", " WHERE ISFIRST(second, 2) OVER (PARTITION BY k) = 0"]
+            + [f" WHERE COUNT(*) OVER (LIMIT DURATION(second, 3)) > 1 AND {c}" for c in ("v > 0", "k = 'a'")]
+        )
+    )
+    query = f"SELECT {', '.join(chosen)}, k, System.Timestamp() AS at FROM {draw(clocks())}{where}"
+    return Trial(query, {"events": draw(events())}, draw(settings()))
+
+
+@st.composite
+def in_groups(draw: st.DrawFn) -> Trial:
+    """Functions as keys and arguments of GROUP BY; rows then already lie where it needs them, or do not."""
+    flag = "ISFIRST(second, 3) OVER (PARTITION BY k)"
+    key = draw(st.sampled_from(["k, ", "", f"{flag}, "]))
+    shown = {"": "", "k, ": "k, "}.get(key, f"{flag} AS f, ")
+    call = draw(st.sampled_from(["LAG(v) {0}", "SUM(v) {0}", "LAST(v) {0}"]))
+    call = call.format(f"OVER (PARTITION BY k LIMIT DURATION(second, {draw(st.integers(1, 9))}))")
+    query = (
+        f"SELECT {shown}COUNT(*) AS n, SUM({call}) AS s, System.Timestamp() AS at FROM {draw(clocks())}"
+        f"{draw(filters())} GROUP BY {key}{draw(windows(session_over='k' if key == 'k, ' else None))}"
+    )
+    return Trial(query, {"events": draw(events())}, draw(settings()))
+
+
+@st.composite
+def over_windows(draw: st.DrawFn) -> Trial:
+    """Functions over the results of windows, one at a time for each key, and windows over those."""
+    size = draw(st.integers(1, 6))
+    window = draw(st.sampled_from([f"TumblingWindow(second, {size})", f"HoppingWindow(second, 4, {size})"]))
+    over = f"OVER (PARTITION BY k LIMIT DURATION(second, {draw(st.integers(1, 30))}))"
+    step = f"SELECT k, COUNT(*) AS n, SUM(v) AS v FROM {draw(clocks())} GROUP BY k, {window}"
+    query = (
+        f"WITH w AS ({step}), c AS (SELECT k, v, n, LAG(n) {over} AS p, SUM(v) {over} AS s, "
+        f"LAG(*) {over}.v AS pv FROM w) SELECT *, System.Timestamp() AS at INTO changes FROM c "
+        f"SELECT k, MAX(s) AS s, SUM(p) AS p, System.Timestamp() AS at INTO coarse FROM c "
+        f"GROUP BY k, {draw(windows(session_over='k'))}"
+    )
+    return Trial(query, {"events": draw(events())}, draw(settings()))
+
+
+@st.composite
+def of_substreams(draw: st.DrawFn) -> Trial:
+    """Every substream by its own watermark."""
+    if draw(st.booleans()):
+        source, key, rows = "events TIMESTAMP BY t OVER k", "k", events(partitions=1)
+    else:
+        source = "events TIMESTAMP BY t OVER k, PartitionId PARTITION BY PartitionId"
+        key, rows = "k, PartitionId", events()
+    chosen = [f"{draw(calls((key,)))} AS c{n}" for n in range(draw(st.integers(1, 2)))]
+    return Trial(
+        f"SELECT {', '.join(chosen)}, k, System.Timestamp() AS at FROM {source}",
+        {"events": draw(rows)},
+        draw(settings()),
+    )
+
+
+@st.composite
+def of_unions(draw: st.DrawFn) -> Trial:
+    """The rows of two inputs in one order."""
+    clock = draw(st.sampled_from([" TIMESTAMP BY t", ""]))
+    over = f"OVER (PARTITION BY k LIMIT DURATION(second, {draw(st.integers(1, 12))}))"
+    query = (
+        f"WITH both AS (SELECT k, v FROM x{clock}{draw(filters())} UNION SELECT k, v FROM y{clock}) "
+        f"SELECT k, v, LAG(v) {over} AS p, COUNT(*) {over} AS n, System.Timestamp() AS at FROM both"
+    )
+    return Trial(query, {"x": draw(events(most=14)), "y": draw(events(most=14))}, draw(settings()))
+
+
+@given(st.one_of(mixtures(), in_groups(), over_windows(), of_substreams(), of_unions()), manners())
+@examples(reproducible, max_examples=60)
+def test_analytic_functions_anywhere_give_the_oracles_rows_in_any_batches_and_restarts(
+    trial: Trial, manner: Manner
+) -> None:
+    check_rows(trial, manner)
+
+
+@given(applies(), manners())
+@examples(reproducible, max_examples=15)
+def test_apply_gives_the_oracles_rows_in_any_batches_and_restarts(trial: Trial, manner: Manner) -> None:
+    check_rows(trial, manner)

@@ -1,0 +1,134 @@
+"""Which columns a join carries: those that its condition and its readers look at, and no others.
+
+What reads a join is known only when everything is placed. Then the columns are found from the last join
+to the first, as a join may read another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP
+from tideglass.plan.nodes import Expr, Literal, Named, Path, Ref
+from tideglass.plan.rules import field_column, references, rewrite, substitute, walk
+from tideglass.plan.topology import JoinOp, Op, Rows, RowsOp
+
+_OF_THE_PAIR = frozenset((*ORDER_COLUMNS, SUBSTREAM))
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The rows of one stream as a side of a join: its RowsOp, and what the stream's columns are there.
+
+    prefix: what the join puts before the stream's columns; none before those of another join.
+    """
+
+    rows_op: int
+    prefix: str
+    columns: Mapping[str, Expr]
+    payload: Expr | None
+
+    def expr(self, expr: Expr) -> Expr:
+        """An expression over the joined rows, of columns of this side only, over the stream's rows."""
+        return substitute(expr, {name: self._column(name) for name in references(expr)})
+
+    def _column(self, name: str) -> Expr:
+        own = name.removeprefix(self.prefix)
+        if own == PAYLOAD:
+            return self.payload if self.payload is not None else Literal(None)
+        return self.columns.get(own, Ref(own))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinSides:
+    """The streams of a placed join."""
+
+    join_op: int
+    right_prefix: str
+    left: tuple[Side, ...]
+    right: tuple[Side, ...]
+
+
+def settle_join(ops: list[Op], sides: JoinSides) -> None:
+    """Gives a join and the programs before it the columns it needs, and its readers their names."""
+    join = ops[sides.join_op]
+    assert isinstance(join, JoinOp)
+    readers = [op for op in ops if isinstance(op, RowsOp) and op.source == join.id]
+    exprs = [expr for reader in readers for expr in _exprs(reader.rows)]
+    exprs += [] if join.joining.condition is None else [join.joining.condition]
+    columns = _columns(exprs)
+    for bound in join.joining.bounds:
+        if bound.base != SYSTEM_TIMESTAMP:
+            columns.setdefault(bound.base, Ref(bound.base))
+    names: dict[Expr, str] = {expr: name for name, expr in columns.items() if isinstance(expr, Path)}
+    for reader in readers:
+        ops[reader.id] = replace(reader, rows=_renamed(reader.rows, names))
+    right = {n: e for n, e in columns.items() if n.startswith(sides.right_prefix)}
+    left = {n: e for n, e in columns.items() if n not in right}
+    condition = join.joining.condition
+    ops[join.id] = replace(
+        join,
+        joining=replace(
+            join.joining,
+            condition=None if condition is None else _read(condition, names),
+            left_columns=tuple(left),
+            right_columns=tuple(right),
+        ),
+    )
+    for own, chosen in ((sides.left, left), (sides.right, right)):
+        for side in own:
+            op = ops[side.rows_op]
+            assert isinstance(op, RowsOp)
+            items = tuple(Named(name, side.expr(expr)) for name, expr in chosen.items())
+            ops[op.id] = replace(op, rows=replace(op.rows, items=op.rows.items + items))
+
+
+def _exprs(rows: Rows) -> list[Expr]:
+    return [item.expr for item in rows.items] + ([] if rows.condition is None else [rows.condition])
+
+
+def _columns(exprs: Sequence[Expr]) -> dict[str, Expr]:
+    """The columns that expressions read, a field of a payload as a column of its own."""
+    found: dict[str, Expr] = {}
+    whole = {name for expr in exprs for name in _read_whole(expr)}
+    for expr in exprs:
+        for part in walk(expr):
+            match part:
+                case Path(base=Ref(name=name), keys=keys) if _is_payload(name) and name not in whole:
+                    found.setdefault(_field_name(name, keys), part)
+                case Ref(name=name) if name not in _OF_THE_PAIR and (not _is_payload(name) or name in whole):
+                    found.setdefault(name, part)
+                case _:
+                    continue
+    return dict(sorted(found.items()))
+
+
+def _read_whole(expr: Expr) -> set[str]:
+    """Payloads that are not only looked into."""
+    read = Counter(part.name for part in walk(expr) if isinstance(part, Ref))
+    looked_into = Counter(
+        part.base.name for part in walk(expr) if isinstance(part, Path) and isinstance(part.base, Ref)
+    )
+    return {name for name in read - looked_into if _is_payload(name)}
+
+
+def _is_payload(name: str) -> bool:
+    return name.endswith("." + PAYLOAD)
+
+
+def _field_name(payload: str, keys: tuple[str, ...]) -> str:
+    return payload.removesuffix(PAYLOAD) + field_column(keys)
+
+
+def _renamed(rows: Rows, names: Mapping[Expr, str]) -> Rows:
+    return replace(
+        rows,
+        items=tuple(Named(item.name, _read(item.expr, names)) for item in rows.items),
+        condition=None if rows.condition is None else _read(rows.condition, names),
+    )
+
+
+def _read(expr: Expr, names: Mapping[Expr, str]) -> Expr:
+    return rewrite(expr, lambda part: Ref(names[part], part.span) if part in names else None)

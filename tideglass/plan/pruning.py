@@ -1,0 +1,91 @@
+"""Pruning: rows that travel or wait whole carry only the columns that somebody reads.
+
+A GROUP BY hands on aggregates and so names what it needs. Analytic functions and APPLY hand on the rows
+they were given: what those must hold is known once everything above them is placed. Where only single
+fields of the payload are read, they are columns of their own, as the scan makes them, and the payload
+stays behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from tideglass.core.types import PAYLOAD
+from tideglass.plan.nodes import Expr, Named, Path, Ref
+from tideglass.plan.rules import field_column, fields_to_columns, payload_fields, references, substitute
+from tideglass.plan.topology import AnalyticOp, ApplyOp, Op, ReceiveOp, Rows, RowsOp, SendOp
+
+
+@dataclass(slots=True)
+class _Needed:
+    """Columns wanted of an operator, and the payload fields among them."""
+
+    names: set[str] = field(default_factory=set[str])
+    fields: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def add(self, names: Iterable[str], fields: Iterable[tuple[str, ...]] = ()) -> None:
+        self.names |= set(names)
+        self.fields |= {field_column(keys): keys for keys in fields}
+
+
+def pruned(ops: Sequence[Op]) -> list[Op]:
+    """The operators with row programs that make no column nobody reads."""
+    result = list(ops)
+    needed: dict[int, _Needed] = {}
+
+    def want(source: int, names: Iterable[str], fields: Iterable[tuple[str, ...]]) -> None:
+        needed.setdefault(source, _Needed()).add(names, fields)
+
+    for op in reversed(ops):
+        wanted = needed.get(op.id)
+        match op:
+            case RowsOp():
+                rows = op.rows if wanted is None else _only(op.rows, wanted)
+                if isinstance(ops[op.source], AnalyticOp | ApplyOp):
+                    exprs = _exprs(rows)
+                    fields = {keys for expr in exprs for keys in payload_fields(expr)}
+                    rows = by_field_columns(rows)
+                    names = {name for expr in _exprs(rows) for name in references(expr)}
+                    want(op.source, names | set(rows.keep), fields)
+                result[op.id] = replace(op, rows=rows)
+            case AnalyticOp():
+                own = {column for spec in op.specs for column in spec.columns}
+                made = {spec.name for spec in op.specs}
+                wanted = wanted or _Needed()
+                for source in op.sources:
+                    want(source, (wanted.names - made) | own, wanted.fields.values())
+            case ApplyOp():
+                wanted = wanted or _Needed()
+                want(op.source, (wanted.names - set(op.made)) | {op.argument}, wanted.fields.values())
+            case ReceiveOp() if wanted is not None:
+                want(op.send, wanted.names, wanted.fields.values())
+            case SendOp() if wanted is not None:
+                want(op.source, wanted.names | set(op.keys), wanted.fields.values())
+            case _:
+                continue
+    return result
+
+
+def by_field_columns(rows: Rows) -> Rows:
+    """The program reading columns of single payload fields where it read fields of the payload."""
+    return Rows(
+        tuple(Named(item.name, fields_to_columns(item.expr)) for item in rows.items),
+        None if rows.condition is None else fields_to_columns(rows.condition),
+        rows.keep,
+    )
+
+
+def _exprs(rows: Rows) -> list[Expr]:
+    return [item.expr for item in rows.items] + ([] if rows.condition is None else [rows.condition])
+
+
+def _only(rows: Rows, wanted: _Needed) -> Rows:
+    """The program with the wanted columns only; wanted payload fields become columns."""
+    items = {item.name: item.expr for item in rows.items if item.name in wanted.names}
+    payload = next((item.expr for item in rows.items if item.name == PAYLOAD), None)
+    if payload is not None:
+        for name, keys in wanted.fields.items():
+            if name not in items:
+                items[name] = substitute(Path(Ref(PAYLOAD), keys), {PAYLOAD: payload})
+    return replace(rows, items=tuple(Named(name, expr) for name, expr in items.items()))

@@ -1,0 +1,259 @@
+"""Analytic functions: what each row knows of the rows before it (`asa.md` 4.2, A-26, A-27).
+
+Rows wait until the watermark is past their timestamp; then none can come before or beside them, and
+they are taken in the total order. Each row gets its values from the rows of its key up to itself, in
+(t - length, t]; so they depend neither on chunks nor on batches. The state keeps the rows that wait,
+and of the rows taken those that a later one may still look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
+from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, field, type_of
+from tideglass.core.values import flat, settle, to_variant, unify
+from tideglass.temporal.aggregates import AggregateSpec
+from tideglass.temporal.grouping import Integers
+from tideglass.temporal.lookback import Sorted
+from tideglass.temporal.moving import moving
+from tideglass.temporal.progress import Progress
+from tideglass.temporal.reorder import in_order
+from tideglass.temporal.row_log import RowLog
+from tideglass.temporal.state import State
+
+pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
+
+Column = tuple[pa.Array, Type]
+
+#: A look-back spans so many buckets: what is out of reach is dropped an eighth of it late.
+BUCKETS_PER_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyticSpec:
+    """An analytic function over evaluated columns.
+
+    name: of the result column. function: `lag`, `last`, `isfirst` or that of `aggregate`. length_ticks:
+    LIMIT DURATION, or the interval of ISFIRST. keys, when: PARTITION BY and WHEN. arg, default: LAG, LAST.
+    """
+
+    name: str
+    function: str
+    length_ticks: int
+    keys: tuple[str, ...] = ()
+    when: str | None = None
+    arg: str | None = None
+    offset: int = 1
+    default: str | None = None
+    aggregate: AggregateSpec | None = None
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """Columns of earlier rows it reads, keys aside."""
+        if self.aggregate is None:
+            return () if self.arg is None else (self.arg,)
+        names = [] if self.aggregate.arg is None else [self.aggregate.arg]
+        return tuple(dict.fromkeys((*names, *(name for name, _ in self.aggregate.order_by))))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns it reads."""
+        single = [name for name in (self.when, self.default) if name is not None]
+        return (*self.keys, *self.kept_columns, *single)
+
+    @property
+    def depth(self) -> int:
+        """How many matching rows of a key, the latest ones, a later row may look at."""
+        return self.offset if self.function == "lag" else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """Functions that share their keys and WHEN, and so the rows they look at."""
+
+    specs: tuple[AnalyticSpec, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.specs[0].keys
+
+    @property
+    def when(self) -> str | None:
+        return self.specs[0].when
+
+    @property
+    def is_moving(self) -> bool:
+        return self.specs[0].aggregate is not None
+
+    @property
+    def reach_ticks(self) -> int:
+        return max(spec.length_ticks for spec in self.specs)
+
+    @property
+    def bucket_ticks(self) -> int:
+        return max(TICKS_PER_SECOND, self.reach_ticks // BUCKETS_PER_LENGTH)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is kept of a row."""
+        times = ORDER_COLUMNS if self.is_moving else (SYSTEM_TIMESTAMP,)
+        values = (name for spec in self.specs for name in spec.kept_columns)
+        return tuple(dict.fromkeys((*times, *self.keys, *values)))
+
+    def shed(self, rows: pa.Table) -> pa.Table:
+        """Of matching rows in order, those that a later row may look at."""
+        if self.is_moving:
+            return rows
+        every = np.ones(rows.num_rows, np.bool_)
+        return rows.filter(pa.array(Sorted.of(rows, self.keys, every).latest(self.depth)))
+
+    @property
+    def depth(self) -> int:
+        return max(spec.depth for spec in self.specs)
+
+
+class AnalyticFunctions:
+    """The analytic functions of one query block.
+
+    substreams: rows have `$substream` and are released by its own watermark; every function then has the
+    substream's keys among its own, so that the rows it looks at are in order.
+    """
+
+    def __init__(self, specs: Sequence[AnalyticSpec], substreams: bool = False) -> None:
+        self.specs = tuple(specs)
+        self.substreams = substreams
+        lanes: dict[Any, list[AnalyticSpec]] = {}
+        for spec in specs:
+            lanes.setdefault((spec.keys, spec.when, spec.aggregate is None), []).append(spec)
+        self._lanes = [_Lane(tuple(members)) for members in lanes.values()]
+
+    def advance(self, rows: Sequence[pa.Table], progress: Progress, state: State) -> pa.Table | None:
+        """Takes rows in any order, none behind an earlier watermark; returns those whose turn it is.
+
+        They come in the total order (with substreams: in that of each) with one column a function more;
+        None if there are none. Raises EvaluationError for a value an aggregate refuses.
+        """
+        released = self._release(rows, progress, state)
+        values: dict[str, Column] = {}
+        for number, lane in enumerate(self._lanes, 1):
+            log = RowLog(state, number, 1 + len(self._lanes), lane.bucket_ticks, lane.shed)
+            if released is not None:
+                values |= self._advance_lane(lane, log, released, progress)
+            log.drop_until(progress.watermark_ticks - lane.reach_ticks)
+            log.save()
+        if released is None:
+            return None
+        for spec in self.specs:
+            column, type_ = values[spec.name]
+            released = released.append_column(field(spec.name, type_), column)
+        return released
+
+    # ------------------------------------------------------------ waiting
+
+    def _release(self, rows: Sequence[pa.Table], progress: Progress, state: State) -> pa.Table | None:
+        """The rows that the watermark has passed, in order; the others wait in the state."""
+        log = RowLog(state, 0, 1 + len(self._lanes), TICKS_PER_SECOND)
+        due: list[pa.Table] = []
+        for bucket in log.buckets():
+            if log.start_ticks(bucket) >= progress.furthest_ticks:
+                break
+            held = log.read(bucket)
+            passed = self._passed(held, progress)
+            if passed.any():
+                log.take(bucket)
+                due.append(held.filter(pa.array(passed)))
+                log.append(held.filter(pa.array(~passed)))
+        if rows:
+            fresh = unify(rows)
+            passed = self._passed(fresh, progress)
+            if passed.all():
+                due.append(fresh)
+            else:
+                due.append(fresh.filter(pa.array(passed)))
+                log.append(fresh.filter(pa.array(~passed)))
+        log.save()
+        due = [table for table in due if table.num_rows]
+        return in_order(unify(due)) if due else None
+
+    def _passed(self, rows: pa.Table, progress: Progress) -> Any:
+        times = rows[SYSTEM_TIMESTAMP].to_numpy()
+        if self.substreams and progress.substreams is not None:
+            return times < progress.of(rows[SUBSTREAM])
+        return times < progress.watermark_ticks
+
+    # ------------------------------------------------------------ one lane
+
+    def _advance_lane(
+        self, lane: _Lane, log: RowLog, released: pa.Table, progress: Progress
+    ) -> dict[str, Column]:
+        """The values of a lane's functions for the released rows; what a later row needs is kept."""
+        matching = _matching(released, lane.when)
+        rows = released.select([name for name in lane.columns if name in released.column_names])
+        first_ticks = int(released[SYSTEM_TIMESTAMP].to_numpy().min()) - lane.reach_ticks
+        held = [log.read(b) for b in log.buckets() if log.start_ticks(b + 1) > first_ticks]
+        before = sum(table.num_rows for table in held)
+        everything = unify([*held, rows]) if held else rows
+        if before:
+            matching = np.concatenate([np.ones(before, np.bool_), matching])
+        ordered = Sorted.of(everything, lane.keys, matching)
+        values: dict[str, Column] = {}
+        for spec in lane.specs:
+            if spec.function == "isfirst":
+                values[spec.name] = _is_first(spec, ordered, before)
+            elif spec.aggregate is None:
+                values[spec.name] = _earlier(spec, everything, ordered, before, released)
+        if lane.is_moving:
+            for length_ticks in {spec.length_ticks for spec in lane.specs}:
+                own = [s.aggregate for s in lane.specs if s.length_ticks == length_ticks and s.aggregate]
+                values |= moving(own, everything, ordered, length_ticks, before)
+        kept = ordered.matching if lane.is_moving else ordered.latest(lane.depth)
+        kept = kept & (ordered.times_ticks > progress.watermark_ticks - lane.reach_ticks)
+        kept[:before] = False
+        log.append(everything.filter(pa.array(kept)))
+        return values
+
+
+def _matching(rows: pa.Table, when: str | None) -> Any:
+    """The rows for which WHEN holds."""
+    if when is None:
+        return np.ones(rows.num_rows, np.bool_)
+    if type_of(rows.schema.field(when)) is Type.NULL:
+        return np.zeros(rows.num_rows, np.bool_)
+    return np.asarray(pc.fill_null(flat(rows[when]), False))
+
+
+def _is_first(spec: AnalyticSpec, ordered: Sorted, before: int) -> Column:
+    """1 where no matching row of the key comes before in the interval (start, end]."""
+    intervals: Integers = -((ORIGIN_TICKS - ordered.times_ticks) // spec.length_ticks)
+    earlier, found = ordered.earlier(1)
+    first = ordered.matching & ~(found & (intervals[earlier] == intervals))
+    return pa.array(first[before:].astype(np.int64)), Type.BIGINT
+
+
+def _earlier(
+    spec: AnalyticSpec, everything: pa.Table, ordered: Sorted, before: int, released: pa.Table
+) -> Column:
+    """LAG and LAST: the value of an earlier matching row, the default where there is none in reach."""
+    assert spec.arg is not None
+    places, found = ordered.earlier(spec.offset, with_current=spec.function == "last")
+    found = found & (ordered.times_ticks[places] > ordered.times_ticks - spec.length_ticks)
+    places, found = places[before:], found[before:]
+    type_ = type_of(everything.schema.field(spec.arg))
+    value = flat(everything[spec.arg]).take(pa.array(places, mask=~found))
+    if spec.default is None or found.all():
+        return settle(value, type_)
+    other = type_of(released.schema.field(spec.default))
+    default = flat(released[spec.default])
+    if other is Type.NULL:
+        return settle(value, type_)
+    if other is not type_:
+        value, default = to_variant(value, type_), to_variant(default, other)
+        type_ = Type.VARIANT
+    return settle(pc.if_else(pa.array(found), value, default), type_)
