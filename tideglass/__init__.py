@@ -2,6 +2,7 @@
 
     query       a query over Spark DataFrames, streaming or not
     FrameInput  a DataFrame as an input: which columns say arrival time, partition and offset
+    kafka       a Kafka topic as an input, read by Spark's own connector
     Job         an ASA project: load it, choose options, run it
 
 A name is loaded when it is first used, so that `import tideglass` costs nothing.
@@ -16,12 +17,14 @@ if TYPE_CHECKING:
     from tideglass.job.dataframes import query
     from tideglass.job.handle import Job
     from tideglass.spark.frames import FrameInput
+    from tideglass.spark.kafka import kafka
 
-__all__ = ["FrameInput", "Job", "query"]
+__all__ = ["FrameInput", "Job", "kafka", "query"]
 
 _HOMES = {
     "FrameInput": "tideglass.spark.frames",
     "Job": "tideglass.job.handle",
+    "kafka": "tideglass.spark.kafka",
     "query": "tideglass.job.dataframes",
 }
 

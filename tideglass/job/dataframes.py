@@ -51,7 +51,7 @@ def query(
         job_settings.policies(),
         key_groups=key_groups or int(cast("str", spark.conf.get("spark.sql.shuffle.partitions"))),
         level=job_settings.compatibility_level,
-        inputs={name: InputInfo(name, columns=tuple(each.df.columns)) for name, each in frames.items()},
+        inputs={name: InputInfo(name, columns=each.columns) for name, each in frames.items()},
         functions=functions,
     )
     read = {name: frames[name] for name in compiled.topology.fields}
@@ -79,7 +79,8 @@ def _frame(name: str, given: Any) -> FrameInput:
         )
     if not hasattr(given, "mapInArrow"):
         raise InputError(f"the input {name!r} is a {type(given).__name__}; it must be a Spark DataFrame")
-    return FrameInput(given, **options)
+    columns: dict[str, Any] = dict(options)
+    return FrameInput(given, **columns)
 
 
 def _check_arrival(compiled: Compiled, frames: Mapping[str, FrameInput]) -> None:

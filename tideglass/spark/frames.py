@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import pyarrow as pa
@@ -89,16 +89,29 @@ class FrameInput:
     column whose values are the input's partitions; without it there is one. offset: the column, a
     whole number, by which the rows of a partition are ordered; without it they are ordered by arrival.
     All three stay columns of the input.
+
+    payload: the column that holds each event, or an array of events, as JSON; without it the columns are
+    the event. metadata: names the query may use for other columns of such a message, each with its column.
     """
 
     df: DataFrame
     arrival: str | None = None
     partition: str | None = None
     offset: str | None = None
+    payload: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns a query sees; None where events may have any fields."""
+        return tuple(self.df.columns) if self.payload is None else None
 
     def field_types(self, level: str = "1.2") -> dict[tuple[str, ...], Type]:
         """The types of the columns, and of the fields of structs, as the language sees them."""
-        return _field_types(self.df.schema, (), level)
+        types = _field_types(self.df.schema, (), level)
+        if self.payload is None:
+            return types
+        return {(name,): types[column,] for name, column in self.metadata.items()}
 
     def checked(self, name: str) -> FrameInput:
         """The same with the columns spelled as the DataFrame does. Raises InputError for one it lacks."""
@@ -107,13 +120,14 @@ class FrameInput:
             arrival=self._column(name, "arrival", _TIMES),
             partition=self._column(name, "partition"),
             offset=self._column(name, "offset", _WHOLE_NUMBERS),
+            payload=self._column(name, "payload", (sql_types.StringType, sql_types.BinaryType)),
         )
 
     def _column(self, name: str, role: str, wanted: tuple[type[sql_types.DataType], ...] = ()) -> str | None:
         given: str | None = getattr(self, role)
         if given is None:
             return None
-        columns = {field.name: field.dataType for field in self.df.schema.fields}
+        columns = {each.name: each.dataType for each in self.df.schema.fields}
         own = given if given in columns else next((c for c in columns if c.lower() == given.lower()), None)
         if own is None:
             raise InputError(
@@ -202,7 +216,9 @@ def _chunks(given: FrameInput, name: str, number: int, topology: Topology) -> Da
         df, arrival = df.withColumn(_BATCH_TIME, fn.current_timestamp()), _BATCH_TIME
     needed = topology.fields[name]
     fields = Fields(needed.paths, needed.whole, needed.payload_types)
-    spec = FrameSpec(name, arrival, given.partition, given.offset)
+    spec = FrameSpec(
+        name, arrival, given.partition, given.offset, given.payload, tuple(given.metadata.items())
+    )
     columns = [fn.col("`" + c.replace("`", "``") + "`") for c in spec.columns(tuple(df.columns), fields)]
     level = topology.level
 
@@ -269,14 +285,14 @@ def _field_types(
 ) -> dict[tuple[str, ...], Type]:
     """Types by path. A field within a struct is read from JSON text: what JSON lacks is text there."""
     result: dict[tuple[str, ...], Type] = {}
-    for field in schema.fields:
-        here = (*path, field.name)
-        type_ = _TYPES.get(type(field.dataType), Type.VARIANT)
+    for each in schema.fields:
+        here = (*path, each.name)
+        type_ = _TYPES.get(type(each.dataType), Type.VARIANT)
         if path and type_ is Type.DATETIME:
             type_ = Type.NVARCHAR
         if type_ is Type.BIT and level < "1.2":
             type_ = Type.BIGINT
         result[here] = type_
-        if isinstance(field.dataType, sql_types.StructType):
-            result |= _field_types(field.dataType, here, level)
+        if isinstance(each.dataType, sql_types.StructType):
+            result |= _field_types(each.dataType, here, level)
     return result

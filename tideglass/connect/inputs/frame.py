@@ -1,6 +1,7 @@
 """Rows of a DataFrame as events: the columns Spark hands over become chunks, one per input partition.
 
-The columns go through the decoder of Parquet files, so that a value is the same whichever way it came.
+The columns go through the decoder of Parquet files, so that a value is the same whichever way it came;
+so does a column of messages, whose payloads are the events, through that of JSON files.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from tideglass.connect.formats.decoded import INVALID_DATA, LINE, Decoded, Fields, Mask, Refusals, Rejected
+from tideglass.connect.formats.decoded import (
+    INVALID_DATA,
+    LINE,
+    Fields,
+    Ints,
+    Mask,
+    Refusals,
+    Rejected,
+    column_name,
+)
+from tideglass.connect.formats.json import decode_json, explode_payloads
 from tideglass.connect.formats.parquet import decode_parquet, value_column, wanted_columns
 from tideglass.connect.inputs.arrival import arrival_ticks
 from tideglass.connect.inputs.reading import Chunk
@@ -25,6 +36,8 @@ from tideglass.core.values import unify
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 _HEADER = b"tideglass.chunk"
+#: Offsets of messages are spread so that each event of one has its own.
+EVENTS_OF_A_MESSAGE = 1 << 20
 #: The partition of an input that names no column for it.
 ALONE = "0"
 
@@ -35,18 +48,26 @@ class FrameSpec:
 
     arrival: a timestamp, or ISO text; None: a row arrives at its event time. partition: any type, its
     text names the partition; None: there is one. offset: whole number that grows within the partition;
-    None: rows are in the order of their arrival.
+    None: rows are in the order of their arrival. payload: the column that holds JSON, one event or an
+    array of them; None: the columns are the event. metadata: of a message, names a query may use for
+    other columns, each with its column.
     """
 
     name: str
     arrival: str | None = None
     partition: str | None = None
     offset: str | None = None
+    payload: str | None = None
+    metadata: tuple[tuple[str, str], ...] = ()
 
     def columns(self, names: tuple[str, ...], fields: Fields) -> list[str]:
         """The columns of the DataFrame that are needed at all."""
         own = [name for name in (self.arrival, self.partition, self.offset) if name is not None]
-        return list(dict.fromkeys((*wanted_columns(names, fields), *own)))
+        if self.payload is None:
+            return list(dict.fromkeys((*wanted_columns(names, fields), *own)))
+        asked = {path[0] for path in fields.paths}
+        extra = [column for name, column in self.metadata if name in asked]
+        return list(dict.fromkeys((self.payload, *extra, *own)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,39 +162,71 @@ def _by_partition(table: pa.Table, spec: FrameSpec) -> Iterator[tuple[str, pa.Ta
 
 
 def _chunk(rows: pa.Table, spec: FrameSpec, fields: Fields, level: str) -> Chunk:
-    wanted = wanted_columns(rows.column_names, fields)
-    # A table without columns forgets how many rows it has.
-    chosen = rows.select(wanted) if wanted else pa.table({"$nothing": pa.nulls(rows.num_rows)})
-    decoded = decode_parquet(chosen, fields, level)
-    refusals = Refusals()
-    decoded = _with_column(decoded, rows, ARRIVAL, spec.arrival, refusals)
-    if spec.offset is not None:
-        decoded = _with_column(decoded, rows, OFFSET, spec.offset, refusals)
-    return Chunk(decoded.table.drop_columns([LINE]), (*decoded.rejected, *refusals.all()))
-
-
-def _with_column(
-    decoded: Decoded, rows: pa.Table, target: str, source: str | None, refusals: Refusals
-) -> Decoded:
-    """The events with `$arrival` or `$offset`; those that have none are refused."""
-    lines = decoded.table[LINE].to_numpy()
-    type_ = Type.DATETIME if target == ARRIVAL else Type.BIGINT
-    if source is None:
-        column = pa.nulls(len(lines), pa.int64())
-        return replace(decoded, table=decoded.table.append_column(field(target, type_), column))
-    values, own_type, _ = value_column(flat(rows[source]))
-    if target == ARRIVAL:
-        holder = pa.table([values], schema=pa.schema([field(source, own_type)]))
-        ticks, readable = arrival_ticks(holder, source, "iso")
-        numbers = pa.array(ticks)
-        message = f"the arrival column {source} is missing or holds no time"
+    if spec.payload is None:
+        wanted = wanted_columns(rows.column_names, fields)
+        # A table without columns forgets how many rows it has.
+        chosen = rows.select(wanted) if wanted else pa.table({"$nothing": pa.nulls(rows.num_rows)})
+        decoded = decode_parquet(chosen, fields, level)
+        message_of = np.arange(rows.num_rows)
     else:
-        readable = cast("Mask", np.asarray(values.is_valid()))
-        numbers = pc.fill_null(pc.cast(values, pa.int64()), 0)
-        message = f"the offset column {source} is missing"
-    good = readable[lines]
-    if not good.all():
-        refusals.add(INVALID_DATA, message, lines[~good])
-    kept = decoded.table.filter(pa.array(good)) if not good.all() else decoded.table
-    column = numbers.take(pa.array(lines[good]))
-    return replace(decoded, table=kept.append_column(field(target, type_), column))
+        texts, message_of = explode_payloads(flat(rows[spec.payload]))
+        decoded = decode_json(texts, fields, level)
+    events = _Events(decoded.table, message_of, rows)
+    events.add_metadata(spec.metadata, fields, level)
+    refusals = Refusals()
+    events.add_arrival(spec.arrival, refusals)
+    if spec.offset is not None:
+        events.add_offset(spec.offset, spec.payload is not None, refusals)
+    return Chunk(events.table.drop_columns([LINE]), (*decoded.rejected, *refusals.all()))
+
+
+@dataclass(slots=True)
+class _Events:
+    """Decoded events and the rows they come from: `message_of` says the row of each event, by `$line`."""
+
+    table: pa.Table
+    message_of: Ints
+    rows: pa.Table
+
+    @property
+    def places(self) -> Ints:
+        """The row of each event that is left."""
+        return self.message_of[self.table[LINE].to_numpy()]
+
+    def add_metadata(self, names: tuple[tuple[str, str], ...], fields: Fields, level: str) -> None:
+        """Fields the query asks for that are columns of the message."""
+        for name, column in names:
+            if (name,) in fields.paths:
+                values, type_, _ = value_column(flat(self.rows[column]), level)
+                place = self.table.column_names.index(column_name((name,)))
+                given = values.take(pa.array(self.places))
+                self.table = self.table.set_column(place, field(column_name((name,)), type_), given)
+
+    def add_arrival(self, source: str | None, refusals: Refusals) -> None:
+        """`$arrival`, NULL without a source; an event whose row says no time is refused."""
+        if source is None:
+            nothing = pa.nulls(self.table.num_rows, pa.int64())
+            self.table = self.table.append_column(field(ARRIVAL, Type.DATETIME), nothing)
+            return
+        values, type_, _ = value_column(flat(self.rows[source]))
+        holder = pa.table([values], schema=pa.schema([field(source, type_)]))
+        ticks, readable = arrival_ticks(holder, source, "iso")
+        self._keep(readable, f"the arrival column {source} is missing or holds no time", refusals)
+        self.table = self.table.append_column(field(ARRIVAL, Type.DATETIME), pa.array(ticks[self.places]))
+
+    def add_offset(self, source: str, messages: bool, refusals: Refusals) -> None:
+        """`$offset`; of a message with several events it is the message's, and the place in it."""
+        values = value_column(flat(self.rows[source]))[0]
+        self._keep(np.asarray(values.is_valid()), f"the offset column {source} is missing", refusals)
+        offsets = pc.fill_null(pc.cast(values, pa.int64()), 0).to_numpy()[self.places]
+        if messages:  # whether or not one of these holds several: offsets must ascend over batches
+            lines = self.table[LINE].to_numpy()
+            within = lines - np.searchsorted(self.message_of, self.message_of[lines])
+            offsets = offsets * EVENTS_OF_A_MESSAGE + within
+        self.table = self.table.append_column(field(OFFSET, Type.BIGINT), pa.array(offsets))
+
+    def _keep(self, readable: Mask, message: str, refusals: Refusals) -> None:
+        good = readable[self.places]
+        if not good.all():
+            refusals.add(INVALID_DATA, message, self.table[LINE].to_numpy()[~good])
+            self.table = self.table.filter(pa.array(good))

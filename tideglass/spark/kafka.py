@@ -1,0 +1,101 @@
+"""A Kafka topic as an input, read by Spark's own connector.
+
+Kafka partitions are input partitions, the time the broker appended a message is its arrival time, and
+the payloads are decoded where Spark reads them, a batch of messages at once. A query reads the fields of
+the event, and of the message `KafkaKey` (text), `KafkaHeaders` (an array of key and base64 value) and
+`KafkaTopic`, which stand before fields of the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import pyspark
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from tideglass.core.errors import InputError, TideglassError
+from tideglass.spark.frames import FrameInput
+
+#: Spark's connector for the Spark that runs.
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+
+_LOG_APPEND_TIME = 1
+_METADATA = {"KafkaKey": "key", "KafkaHeaders": "headers", "KafkaTopic": "topic"}
+
+
+def kafka(
+    spark: SparkSession,
+    topic: str,
+    bootstrap_servers: str,
+    format: Literal["json", "csv"] = "json",
+    options: Mapping[str, str] | None = None,
+    *,
+    create_time: bool = False,
+) -> FrameInput:
+    """A topic as a streaming input of `tideglass.query`.
+
+    options: of Spark's Kafka source, as `startingOffsets`, `maxOffsetsPerTrigger`, `kafka.security.protocol`.
+    create_time: take the producers' stamps for arrival times where the broker does not set its own.
+    Raises InputError for what is not supported, TideglassError without the connector.
+    """
+    if format != "json":
+        raise InputError("CSV in Kafka messages is understood, not yet supported by this version; use json")
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap_servers)
+    reader = reader.option("subscribe", topic).option("includeHeaders", "true").options(**dict(options or {}))
+    try:
+        messages = reader.load()
+    except AnalysisException as error:
+        if "kafka" in str(error).lower() and "find" in str(error).lower():
+            raise TideglassError(
+                "this session does not have Spark's connector for Kafka\n"
+                f"  hint: start it with spark.jars.packages={CONNECTOR}, or with that jar and what it needs "
+                "in spark.jars"
+            ) from error
+        raise
+    return messages_input(messages, create_time=create_time)
+
+
+def messages_input(messages: DataFrame, *, create_time: bool = False) -> FrameInput:
+    """A DataFrame with the columns of Spark's Kafka source as an input, streaming or not.
+
+    A message without the broker's own stamp stops the query unless `create_time`: a producer's clock says
+    nothing of the arrival (`asa.md` 1.2).
+    """
+    stamp = fn.col("timestamp")
+    if not create_time:
+        refusal = fn.raise_error(
+            fn.concat(
+                fn.lit("the topic "),
+                fn.col("topic"),
+                fn.lit(
+                    " carries the producers' times (CreateTime), which are no arrival times; set "
+                    "message.timestamp.type=LogAppendTime for it, or read it with create_time=True"
+                ),
+            )
+        )
+        stamp = fn.when(fn.col("timestampType") == _LOG_APPEND_TIME, stamp).otherwise(
+            refusal.cast("timestamp")
+        )
+    chosen = [
+        fn.col("key").cast("string").alias("key"),
+        fn.col("value"),
+        fn.col("topic"),
+        fn.col("partition"),
+        fn.col("offset"),
+        stamp.alias("timestamp"),
+    ]
+    if "headers" in messages.columns:
+        chosen.append(fn.col("headers"))
+    else:
+        chosen.append(fn.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"))
+    return FrameInput(
+        messages.select(*chosen),
+        arrival="timestamp",
+        partition="partition",
+        offset="offset",
+        payload="value",
+        metadata=_METADATA,
+    )
