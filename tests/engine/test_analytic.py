@@ -164,6 +164,32 @@ def of_unions(draw: st.DrawFn) -> Trial:
     return Trial(query, {"x": draw(events(most=14)), "y": draw(events(most=14))}, draw(settings()))
 
 
+@st.composite
+def of_joins(draw: st.DrawFn) -> Trial:
+    """Functions over either side of a join, in its ON, and in WHERE behind it."""
+    limit = f"LIMIT DURATION(second, {draw(st.integers(1, 9))})"
+    extra = draw(
+        st.sampled_from(
+            ["", " AND ISFIRST(second, 3) OVER (PARTITION BY b.k) = 1", f" AND LAG(a.k) OVER ({limit}) = b.k"]
+        )
+    )
+    where = draw(st.sampled_from(["", f" WHERE COUNT(b.k) OVER ({limit}) > 1"]))
+    query = (
+        f"SELECT a.k, LAG(a.v) OVER (PARTITION BY a.k {limit}) AS p, LAST(b.v) OVER ({limit}) AS q, "
+        f"System.Timestamp() AS at FROM x a TIMESTAMP BY t {draw(st.sampled_from(['JOIN', 'LEFT JOIN']))} "
+        f"y b TIMESTAMP BY t ON a.k = b.k AND DATEDIFF(second, a, b) BETWEEN -2 AND 3{extra}{where}"
+    )
+    return Trial(query, {"x": draw(events(most=10)), "y": draw(events(most=10))}, draw(settings()))
+
+
+@given(of_joins(), manners())
+@examples(reproducible, max_examples=15)
+def test_analytic_functions_of_joined_streams_see_the_rows_before_the_join(
+    trial: Trial, manner: Manner
+) -> None:
+    check_rows(trial, manner)
+
+
 @given(st.one_of(mixtures(), in_groups(), over_windows(), of_substreams(), of_unions()), manners())
 @examples(reproducible, max_examples=60)
 def test_analytic_functions_anywhere_give_the_oracles_rows_in_any_batches_and_restarts(

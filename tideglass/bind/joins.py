@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tideglass.bind.amounts import LONGEST_TICKS
+from tideglass.bind.analytics import Analytics
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import ON, PARTITION_BY
 from tideglass.bind.expressions import Expressions
@@ -40,7 +41,14 @@ class JoinChain:
     def _diagnostics(self) -> Diagnostics:
         return self.environment.diagnostics
 
-    def join(self, join: tree.Join, left: Rows, right: Rows, relations: Sequence[Relation]) -> Rows:
+    def join(
+        self,
+        join: tree.Join,
+        left: Rows,
+        right: Rows,
+        relations: Sequence[Relation],
+        analytics: Analytics | None = None,
+    ) -> Rows:
         """The rows of a join of streams; reports everything that is wrong with its ON.
 
         `relations` are all sources up to the joined one, which is the last; all have their prefixes.
@@ -61,7 +69,8 @@ class JoinChain:
             )
             return left
         scope = Scope(tuple(relations), self.environment)
-        on = _split(Expressions(scope, self.environment, ON).condition(join.on), last.prefix)
+        expressions = Expressions(scope, self.environment, ON, analytics=analytics)
+        on = _split(expressions.condition(join.on), last.prefix)
         self._equal += on.keys
         self._check_keys(join, left, right, last)
         ticks = self._check_bounds(on, relations, join.on.span)

@@ -100,7 +100,7 @@ class SelectBinder:
                 "put APPLY behind the joins, or in a WITH step of its own",
             )
         analytics.enter(relation, right.node)
-        return chain.join(join, rows, right, (*before, relation)), relation
+        return chain.join(join, rows, right, (*before, relation), analytics), relation
 
     def _apply(
         self, apply: tree.Apply, rows: Rows, before: list[Relation], analytics: Analytics

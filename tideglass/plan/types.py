@@ -26,6 +26,9 @@ from tideglass.plan.lower import key_of, lower_all, substitute
 from tideglass.plan.nodes import (
     Aggregate,
     AggregateCall,
+    Analytic,
+    AnalyticCall,
+    Apply,
     Expr,
     Filter,
     Named,
@@ -121,6 +124,12 @@ class _Typing:
                 return _merged({name: _found(each, name) for name in node.columns} for each in found)
             case Aggregate():
                 return self.aggregate(node)
+            case Analytic(child=child, calls=calls):
+                columns = self.columns(child)
+                return {**columns, **{name: self.of_analytic(call, columns) for name, call in calls}}
+            case Apply(child=child, function=function, made=made):
+                first = Type.BIGINT if function == "getarrayelements" else Type.NVARCHAR
+                return {**self.columns(child), made[0]: first, made[1]: Type.VARIANT}
             case _:  # an operator not followed here: its values tell
                 return dict.fromkeys(node.columns, Type.VARIANT)
 
@@ -160,6 +169,14 @@ class _Typing:
             return Type.VARIANT
         type_ = self.of(call.arg, columns)
         return Type.BIGINT if call.function == "sum" and type_ is Type.BIT else type_
+
+    def of_analytic(self, call: AnalyticCall, columns: Mapping[str, Type]) -> Type:
+        if call.aggregate is not None:
+            return self.of_aggregate(call.aggregate, columns)
+        if call.arg is None:  # ISFIRST
+            return Type.BIGINT
+        found = [self.of(expr, columns) for expr in (call.arg, call.default) if expr is not None]
+        return _merged({"": type_} for type_ in found)[""]
 
     def of(self, expr: Expr, columns: Mapping[str, Type]) -> Type:
         """The type of an expression over columns; NULL for what is always NULL."""

@@ -36,6 +36,10 @@ Column = tuple[pa.Array, Type]
 BUCKETS_PER_LENGTH = 8
 
 
+#: Types whose values are one key exactly if Arrow holds them for equal.
+_COMPARED_AS_THEY_ARE = frozenset((Type.BIGINT, Type.DATETIME, Type.NVARCHAR, Type.BIT))
+
+
 @dataclass(frozen=True, slots=True)
 class AnalyticSpec:
     """An analytic function over evaluated columns.
@@ -198,6 +202,8 @@ class AnalyticFunctions:
         rows = released.select([name for name in lane.columns if name in released.column_names])
         first_ticks = int(released[SYSTEM_TIMESTAMP].to_numpy().min()) - lane.reach_ticks
         held = [log.read(b) for b in log.buckets() if log.start_ticks(b + 1) > first_ticks]
+        if sum(table.num_rows for table in held) > rows.num_rows:
+            held = [_of_keys(table, rows, lane.keys) for table in held]
         before = sum(table.num_rows for table in held)
         everything = unify([*held, rows]) if held else rows
         if before:
@@ -218,6 +224,15 @@ class AnalyticFunctions:
         kept[:before] = False
         log.append(everything.filter(pa.array(kept)))
         return values
+
+
+def _of_keys(held: pa.Table, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The held rows of keys that `rows` have, and maybe some others: what is sorted follows the batch."""
+    for key in keys:
+        types = {type_of(table.schema.field(key)) for table in (held, rows)}
+        if len(types) == 1 and types <= _COMPARED_AS_THEY_ARE:
+            held = held.filter(pc.is_in(held[key], value_set=pc.unique(rows[key])))
+    return held
 
 
 def _matching(rows: pa.Table, when: str | None) -> Any:

@@ -1,0 +1,187 @@
+"""The kernel of analytic functions: when rows come out, what their values are, what the state keeps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tideglass.core.errors import EvaluationError
+from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
+from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP
+from tideglass.core.values import rows_of, table_of
+from tideglass.temporal.aggregates import AggregateSpec
+from tideglass.temporal.analytic import AnalyticFunctions, AnalyticSpec
+from tideglass.temporal.progress import Progress
+from tideglass.temporal.state import MemoryState
+
+SECOND = TICKS_PER_SECOND
+LAG = AnalyticSpec("l", "lag", 10 * SECOND, keys=("k",), arg="v")
+
+
+def total(length_ticks: int = 10 * SECOND) -> AnalyticSpec:
+    return AnalyticSpec("s", "sum", length_ticks, ("k",), aggregate=AggregateSpec("s", "sum", "v"))
+
+
+def rows(*given: tuple[float, str, Any], first_offset: int = 0) -> pa.Table:
+    """Rows (second, key, value), arriving in this order."""
+    made = [
+        {
+            **dict.fromkeys(ORDER_COLUMNS, 0),
+            "$ts": int(at * SECOND),
+            "$offset": first_offset + n,
+            "k": k,
+            "v": v,
+        }
+        for n, (at, k, v) in enumerate(given)
+    ]
+    return table_of(made)
+
+
+def advance(
+    kernel: AnalyticFunctions, state: MemoryState, second: float, *tables: pa.Table
+) -> list[dict[str, Any]]:
+    out = kernel.advance(tables, Progress(int(second * SECOND)), state)
+    return [] if out is None else rows_of(out)
+
+
+def held_rows(state: MemoryState) -> int:
+    return sum(chunk.num_rows for bucket in state.buckets() for chunk in state.read(bucket))
+
+
+def test_rows_come_out_in_order_once_the_watermark_is_past_them() -> None:
+    kernel, state = AnalyticFunctions([LAG]), MemoryState()
+    assert advance(kernel, state, 3, rows((3, "a", 30), (2, "a", 20))) == [{"k": "a", "v": 20, "l": None}]
+    assert advance(kernel, state, 3.5, rows((3, "a", 31), first_offset=2)) == [
+        {"k": "a", "v": 30, "l": 20},
+        {"k": "a", "v": 31, "l": 30},
+    ]
+
+
+def test_nothing_comes_of_nothing() -> None:
+    kernel, state = AnalyticFunctions([LAG, total()]), MemoryState()
+    assert kernel.advance([], Progress(5), state) is None
+    assert state.buckets() == []
+
+
+def test_a_row_exactly_the_duration_old_is_out_of_reach() -> None:
+    kernel = AnalyticFunctions([LAG, total()])
+    out = advance(kernel, MemoryState(), 99, rows((1, "a", 1), (10.9999999, "a", 2), (11, "a", 4)))
+    assert [(row["l"], row["s"]) for row in out] == [(None, 1), (1, 3), (2, 6)]
+    alone = advance(kernel, MemoryState(), 99, rows((1, "a", 1), (11, "a", 4)))
+    assert [(row["l"], row["s"]) for row in alone] == [(None, 1), (None, 4)]
+
+
+def test_state_is_freed_as_the_watermark_passes() -> None:
+    kernel, state = AnalyticFunctions([LAG, total(), AnalyticSpec("f", "isfirst", 5 * SECOND)]), MemoryState()
+    advance(kernel, state, 1.5, rows((1, "a", 1), (2, "b", 2)))
+    assert held_rows(state) > 0
+    advance(kernel, state, 20)
+    assert state.buckets() == []
+
+
+def test_lag_keeps_the_last_rows_of_a_key_only() -> None:
+    spec = AnalyticSpec("l", "lag", 1000 * SECOND, keys=("k",), arg="v", offset=2)
+    kernel, state = AnalyticFunctions([spec]), MemoryState()
+    batch = [(n / 100, f"k{n % 10}", n) for n in range(100)]
+    for number in range(100):
+        shifted = [(number + at, k, v) for at, k, v in batch]
+        out = advance(kernel, state, number + 1, rows(*shifted))
+        assert len(out) == 100
+    # 10 keys of 2 rows in each of at most 9 buckets, and what is not merged yet
+    assert held_rows(state) <= 10 * 2 * (9 + 16)
+
+
+def test_moving_aggregates_keep_the_duration_only() -> None:
+    kernel, state = AnalyticFunctions([total(8 * SECOND)]), MemoryState()
+    for second in range(100):
+        advance(kernel, state, second + 0.5, rows((second, "a", 1), (second, "b", 1)))
+        assert held_rows(state) <= 2 * (8 + 2)
+
+
+def test_rows_that_do_not_match_are_not_kept() -> None:
+    kernel = AnalyticFunctions([AnalyticSpec("l", "lag", 10 * SECOND, keys=("k",), when="v", arg="k")])
+    state = MemoryState()
+    advance(kernel, state, 9, rows(*[(1, "a", False)] * 5))
+    assert held_rows(state) == 0
+
+
+def test_keys_are_equal_whatever_type_their_chunk_has() -> None:
+    kernel, state = AnalyticFunctions([LAG]), MemoryState()
+    advance(kernel, state, 2, rows((1, 1, "whole"), (1, "x", "text")))
+    out = advance(kernel, state, 3, rows((2, 1.0, "float"), (2, None, "null")))
+    assert [row["l"] for row in out] == ["whole", None]
+    assert [row["l"] for row in advance(kernel, state, 4, rows((3, None, 5)))] == ["null"]
+
+
+def test_the_default_stands_only_where_no_row_is() -> None:
+    spec = AnalyticSpec("l", "lag", 10 * SECOND, arg="v", default="k")
+    out = advance(AnalyticFunctions([spec]), MemoryState(), 9, rows((1, "a", None), (2, "b", 5), (3, "c", 6)))
+    assert [row["l"] for row in out] == ["a", None, 5]
+
+
+def test_a_sum_of_words_stops_the_job() -> None:
+    with pytest.raises(EvaluationError, match="1st argument of function sum has invalid type"):
+        advance(AnalyticFunctions([total()]), MemoryState(), 9, rows((1, "a", "word")))
+
+
+NUMBERS = st.sampled_from([1, 2, 0.1, -0.25, 1e16, -1e16, 1e300, -1e300, 5e-324, None])
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.sampled_from("ab"), NUMBERS), max_size=25),
+    st.lists(st.integers(0, 25), max_size=4),
+    st.integers(1, 9),
+)
+@settings(max_examples=60, deadline=None)
+def test_moving_sums_are_exact_and_do_not_depend_on_batches(
+    given_rows: list[tuple[int, str, Any]], cuts: list[int], length: int
+) -> None:
+    ordered = sorted(given_rows, key=lambda row: row[0])
+    kernel, state = AnalyticFunctions([total(length * SECOND)]), MemoryState()
+    found: list[dict[str, Any]] = []
+    start = 0
+    for cut in sorted({min(cut, len(ordered)) for cut in cuts} | {len(ordered)}):
+        part = rows(*ordered[start:cut], first_offset=start) if cut > start else None
+        watermark = Progress(ordered[cut][0] * SECOND if cut < len(ordered) else AFTER_ALL_TICKS)
+        out = kernel.advance([] if part is None else [part], watermark, state)
+        found += [] if out is None else rows_of(out)
+        start = cut
+    expected: list[Any] = []
+    for n, (at, key, _) in enumerate(ordered):
+        frame = [v for t, k, v in ordered[: n + 1] if k == key and t > at - length and v is not None]
+        whole = all(isinstance(v, int) for v in frame)
+        expected.append(None if not frame else sum(frame) if whole else math.fsum(frame))
+    assert [(repr(row["s"])) for row in found] == [repr(value) for value in expected]
+
+
+def test_rows_keep_every_column_they_came_with() -> None:
+    table = rows((1, "a", 1)).append_column("$payload", pa.array(['{"x":1}']))
+    out = AnalyticFunctions([LAG]).advance([table], Progress(AFTER_ALL_TICKS), MemoryState())
+    assert out is not None
+    assert out.column_names == [*table.column_names, "l"]
+    assert out[SYSTEM_TIMESTAMP].to_numpy().tolist() == [SECOND]
+
+
+def test_a_small_batch_does_not_sort_what_is_kept_of_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tideglass.temporal import analytic
+
+    spec = AnalyticSpec("l", "lag", 1000 * SECOND, keys=("k",), arg="v")
+    kernel, state = AnalyticFunctions([spec]), MemoryState()
+    advance(kernel, state, 2, rows(*[(1, f"k{n}", n) for n in range(5000)]))
+    sorted_rows: list[int] = []
+    of = analytic.Sorted.of
+
+    def counted(table: pa.Table, keys: Any, matching: Any) -> Any:
+        sorted_rows.append(table.num_rows)
+        return of(table, keys, matching)
+
+    monkeypatch.setattr(analytic.Sorted, "of", counted)
+    assert [row["l"] for row in advance(kernel, state, 4, rows((3, "k17", 0)))] == [17]
+    assert max(sorted_rows) <= 2
+    assert np.sum(sorted_rows) <= 4
