@@ -67,10 +67,21 @@ def test_offset_default_and_when():
     assert the_call(f"LAST(v, 'none') OVER ({MINUTE})").default == Literal("none")
 
 
-def test_a_star_is_the_whole_event_and_its_fields_are_reached_by_dots():
+def test_a_star_is_the_whole_event():
     assert the_call(f"LAG(*) OVER ({MINUTE})").arg == Ref("$payload")
     assert the_call(f"LAG(s) OVER ({MINUTE})").arg == Ref("$payload")
-    assert columns(f"SELECT LAG(*) OVER ({MINUTE}).speed AS v FROM s") == {"v": Path(Ref("$l0"), ("speed",))}
+
+
+def test_a_field_of_the_whole_event_is_a_function_of_that_field_alone():
+    text = f"SELECT LAG(*) OVER ({MINUTE}).speed AS v FROM s"
+    assert columns(text) == {"v": Ref("$l1")}
+    assert analytic(text).calls[1][1].arg == field("speed")
+    mixed = "WITH w AS (SELECT a AS b, * FROM s) " + text.replace("FROM s", "FROM w")
+    assert analytic(mixed.replace("speed", "b")).calls[1][1].arg == Ref("b")
+    assert analytic(mixed).calls[1][1].arg == field("speed")
+    assert columns(mixed.replace("speed", "B")) == {"v": Path(Ref("$l0"), ("B",))}
+    closed = "WITH w AS (SELECT a AS b FROM s) " + text.replace("FROM s", "FROM w")
+    assert analytic(closed).calls[1][1].arg == Literal(None)
 
 
 def test_aggregates_over_a_duration():

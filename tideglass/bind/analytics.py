@@ -19,7 +19,7 @@ from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.functions.catalogue import AGGREGATES
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Analytic, AnalyticCall, Expr, Literal, Node, Ref
+from tideglass.plan.nodes import Analytic, AnalyticCall, Call, Expr, Literal, Node, Path, Ref
 
 
 class Rows(Protocol):
@@ -61,6 +61,20 @@ class Analytics:
         calls.append(call)
         return Ref(f"{relation.prefix}$l{len(calls) - 1}", call.span)
 
+    def field(self, of: Expr, key: str) -> Expr | None:
+        """The column with one field of LAG(*) or LAST(*), so that whole events need not be kept for it.
+
+        None if `of` is something else, or if its default is wanted.
+        """
+        for relation, _ in self._sources:
+            for n, call in enumerate(self._calls.get(relation.alias, ())):
+                if of != Ref(f"{relation.prefix}$l{n}") or call.arg is None or call.default is not None:
+                    continue
+                event = replace(relation, prefix="").event(call.span)
+                value = _field_of_event(event, key) if same(call.arg, event) else None
+                return None if value is None else self.add(relation, replace(call, arg=value))
+        return None
+
     def computed(self, node: Node) -> Node:
         """The node of the whole block with every call computed right above its source."""
         for relation, source in self._sources:
@@ -69,6 +83,26 @@ class Analytics:
                 named = tuple((f"$l{n}", call) for n, call in enumerate(calls))
                 node = _above(node, source, Analytic(source, named))
         return node
+
+
+def _field_of_event(event: Expr, key: str) -> Expr | None:
+    """A field of `Relation.event` without making the record; None if its name is not clear (A-09)."""
+    match event:
+        case Ref():
+            return Path(event, (key,), event.span)
+        case Call(function="record.merge", args=(listed, payload)):
+            listed_value = _field_of_event(listed, key)
+            return _field_of_event(payload, key) if listed_value == Literal(None) else listed_value
+        case Call(function="record.of", args=args):
+            named = [
+                (name.value, value)
+                for name, value in zip(args[::2], args[1::2], strict=True)
+                if isinstance(name, Literal) and str(name.value).casefold() == key.casefold()
+            ]
+            exact = [value for name, value in named if name == key]
+            return exact[0] if exact else None if named else Literal(None, event.span)
+        case _:
+            return None
 
 
 def _same_call(left: AnalyticCall, right: AnalyticCall) -> bool:

@@ -179,7 +179,8 @@ class Expressions:
                 return record.args[1] if isinstance(record, Call) and len(record.args) == 2 else record
             case _:
                 base, key = self.value(node.base), self.environment.field_key(node.name.text)
-        return field_of(base, (key,), node.span)
+        value = None if self.analytics is None else self.analytics.field(base, key)
+        return value or field_of(base, (key,), node.span)
 
 
 def _is_condition(node: tree.Expr) -> bool:

@@ -50,9 +50,11 @@ def pruned(ops: Sequence[Op]) -> list[Op]:
                     want(op.source, names | set(rows.keep), fields)
                 result[op.id] = replace(op, rows=rows)
             case AnalyticOp():
-                own = {column for spec in op.specs for column in spec.columns}
-                made = {spec.name for spec in op.specs}
                 wanted = wanted or _Needed()
+                specs = tuple(spec for spec in op.specs if spec.name in wanted.names)
+                own = {column for spec in specs for column in spec.columns}
+                made = {spec.name for spec in op.specs}
+                result[op.id] = replace(op, specs=specs)
                 for source in op.sources:
                     want(source, (wanted.names - made) | own, wanted.fields.values())
             case ApplyOp():
