@@ -219,6 +219,17 @@ def test_a_partition_that_appears_later_starts_beside_its_peers() -> None:
     assert frames.rows()["o"] == [{"v": 2, "at": moment(58)}, {"v": 1, "at": moment(60)}]
 
 
+def test_a_large_batch_is_sent_in_several_partial_aggregates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tideglass.runtime.scan.ROWS_PER_RUN", 7)
+    given_rows = {"a": made(3, 60), "b": made(4, 40)}
+    frames = Frames()
+    frames.batch(
+        {name: [table(rows[n : n + 5]) for n in range(0, len(rows), 5)] for name, rows in given_rows.items()}
+    )
+    frames.batch({"a": [], "b": []}, final=True)
+    assert both(frames.rows()["counts"]) == both(kit(TWO_INPUTS, given_rows)["counts"])
+
+
 def test_an_input_without_a_row_ends() -> None:
     frames = Frames()
     row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}

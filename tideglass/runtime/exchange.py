@@ -8,9 +8,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tideglass.core.values import unify
-from tideglass.plan.topology import EmitOp, SendOp, Topology
+from tideglass.plan.topology import EmitOp, PartialOp, SendOp, Topology
 from tideglass.runtime.chunk import split, to_bytes
 from tideglass.runtime.message import Kind, Message, json_body
+from tideglass.temporal.grouping import stack
 from tideglass.temporal.progress import Progress
 
 
@@ -67,7 +68,7 @@ class Exchange:
         driver = self._topology.levels + 1
         for op_id, tables in self._chunks.items():
             op = self._send(op_id)
-            for key_group, part in split(unify(tables), op.keys, self._topology.key_groups):
+            for key_group, part in split(self._joined(op, tables), op.keys, self._topology.key_groups):
                 result.append(Message(key_group, op.to_level, Kind.DATA, op_id, self._sender, to_bytes(part)))
         result += self._mark_messages()
         for output, tables in self._rows.items():
@@ -77,6 +78,14 @@ class Exchange:
         for facts in self._reports:
             result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, json_body(facts)))
         return result
+
+    def _joined(self, op: SendOp, tables: list[pa.Table]) -> pa.Table:
+        """All of a sender's rows; the cells of partial aggregates have Arrow types of their own."""
+        source = self._topology.op(op.source)
+        if not isinstance(source, PartialOp):
+            return unify(tables)
+        of_sessions = (name for names in source.grouping.session_keys for name in names or ())
+        return stack(tables, tuple(dict.fromkeys((*source.grouping.keys, *of_sessions))))
 
     def _send(self, op_id: int) -> SendOp:
         op = self._topology.op(op_id)
