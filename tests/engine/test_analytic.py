@@ -202,3 +202,58 @@ def test_analytic_functions_anywhere_give_the_oracles_rows_in_any_batches_and_re
 @examples(reproducible, max_examples=15)
 def test_apply_gives_the_oracles_rows_in_any_batches_and_restarts(trial: Trial, manner: Manner) -> None:
     check_rows(trial, manner)
+
+
+ELEMENTS = st.lists(
+    st.sampled_from([1, 2.5, "x", None, True, [1, [2]], {"a": 1, "b": None}, {"a": {"c": "y"}}]), max_size=4
+)
+COLLECTIONS = st.one_of(ELEMENTS, ELEMENTS, st.none(), st.just("absent"))
+
+
+@st.composite
+def with_collections(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """Events with an array of anything, some in a record `r`."""
+    rows = draw(events(most=10))
+    for row in rows:
+        elements = draw(COLLECTIONS)
+        if elements != "absent":
+            row["l"] = elements
+        record = draw(st.sampled_from([None, {}, {"p": 1, "q": elements, "w x": "s"}, {"a b.c": {"d": 1}}]))
+        row["r"] = None if elements == "absent" else record
+    return rows
+
+
+@st.composite
+def applied_chains(draw: st.DrawFn) -> Trial:
+    """APPLY, APPLY of what it gave, and steps over its rows, which stay in the order of the elements."""
+    kind, again = (draw(st.sampled_from(["CROSS", "OUTER"])) for _ in range(2))
+    source = draw(clocks())
+    query = draw(
+        st.sampled_from(
+            [
+                f"SELECT k, e.ArrayIndex AS i, e.ArrayValue AS v, e.ArrayValue.a AS a, e FROM {source} "
+                f"{kind} APPLY GetArrayElements(l) AS e",
+                f"SELECT *, p.PropertyName + '!' AS n FROM {source} {kind} APPLY GetRecordProperties(r) AS p",
+                f"SELECT p.*, v FROM {source} CROSS APPLY GetRecordProperties(r) AS p WHERE v > 0",
+                f"SELECT e.ArrayIndex AS i, p.PropertyName AS n, p.PropertyValue AS v FROM {source} "
+                f"{kind} APPLY GetArrayElements(l) AS e "
+                f"{again} APPLY GetRecordProperties(TRY_CAST(e.ArrayValue AS record)) AS p",
+                f"WITH s AS (SELECT k, e.ArrayValue AS v FROM {source} {kind} APPLY GetArrayElements(l) AS e) "
+                "SELECT k, v, LAG(v) OVER (PARTITION BY k LIMIT DURATION(second, 9)) AS p, "
+                "COUNT(*) OVER (LIMIT DURATION(second, 5)) AS n FROM s",
+                f"SELECT e.ArrayIndex AS i, COUNT(*) AS n, COUNT(e.ArrayValue) AS c FROM {source} "
+                f"{kind} APPLY GetArrayElements(l) AS e GROUP BY e.ArrayIndex, {draw(windows(sessions=False))}",
+                f"SELECT e.ArrayValue AS v FROM {source} "
+                f"{kind} APPLY GetArrayElements(LAG(l) OVER (PARTITION BY k LIMIT DURATION(second, 9))) AS e",
+            ]
+        )
+    )
+    return Trial(query, {"events": draw(with_collections())}, draw(settings()))
+
+
+@given(applied_chains(), manners())
+@examples(reproducible, max_examples=30)
+def test_apply_anywhere_gives_the_oracles_rows_in_any_batches_and_restarts(
+    trial: Trial, manner: Manner
+) -> None:
+    check_rows(trial, manner)
