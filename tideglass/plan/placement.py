@@ -284,12 +284,18 @@ class _Placer:
             node.unmatched_ticks,
             streams[0][0].substreams,
         )
-        count = len(left)
-        join = self.add(JoinOp(self.next, level, tuple(sources[:count]), tuple(sources[count:]), joining))
-        self.joins.append(JoinSides(join, node.right_prefix, tuple(sides[:count]), tuple(sides[count:])))
+        count_left = len(left)
+        lefts, rights = tuple(sources[:count_left]), tuple(sources[count_left:])
+        join = self.add(JoinOp(self.next, level, lefts, rights, joining))
+        own_sides = tuple(sides[:count_left]), tuple(sides[count_left:])
+        self.joins.append(JoinSides(join, node.right_prefix, *own_sides))
         # an unmatched left row has no right values, though it lies where its own key says
         equal = [pair if node.kind == "inner" else pair[:1] for pair in node.keys]
         together = tuple(frozenset(equal[keys.index(name)]) for name in routing)
+        first = streams[0][0]
+        if count_left == 1 and first.level == level and not node.left_prefix:
+            # a join under this one, whose columns have the same names: what was equal there is equal here
+            together = tuple(a | b for a, b in zip(together, first.together or (), strict=True))
         columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         return Stream(join, level, columns, None, None, together, joining.substreams)
 

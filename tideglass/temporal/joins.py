@@ -202,7 +202,9 @@ class IntervalJoin:
         return pa.table([*our_part.columns, *their_part.columns, pa.array(times)], schema=schema)
 
     def _pairs(self, left: pa.Table, right: pa.Table, ours: Integers, theirs: Integers) -> pa.Table:
-        our_part, their_part = left.take(pa.array(ours)), right.take(pa.array(theirs))
+        kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.substreams else [])]
+        our_part = left.select([*kept, *self.left_columns]).take(pa.array(ours))
+        their_part = right.select([*kept, *self.right_columns]).take(pa.array(theirs))
         order = {
             name: np.maximum(our_part[name].to_numpy(), their_part[name].to_numpy())
             for name in (SYSTEM_TIMESTAMP, ARRIVAL)
