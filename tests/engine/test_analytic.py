@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cases import compare_outputs
-from harness import AT_ONCE, Manner, exact, manners, play
+import pytest
+from cases import Case, case_paths, compare_outputs, load
+from harness import AT_ONCE, Manner, compiled_for, exact, manners, play
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from oracle import run as oracle_run
 from oracle.strategies import Trial, analytics, applies, clocks, events, filters, settings, windows
 
 from tideglass.core.errors import EvaluationError
+from tideglass.plan.topology import RowsOp, SendOp
 
 #: Every failure prints a line that plays it again.
 reproducible = examples(
@@ -21,6 +23,21 @@ reproducible = examples(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+
+#: One event a batch and a restart after each: what a checkpoint forgets shows.
+ONE_BY_ONE = Manner(takes=(1,), restarts=1, key_groups=2, reverse=True, end_apart=True)
+
+CASES = [case for area in ("analytic", "apply") for path in case_paths(area) if (case := load(path)).expected]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_holds_event_by_event_with_a_restart_after_each(case: Case) -> None:
+    numbers = [row.get("_partition", 0) for rows in case.inputs.values() for row in rows]
+    partitions = 1 + max(numbers, default=0)
+    came = play(case.query, case.inputs, case.settings, ONE_BY_ONE, partitions=partitions)
+    assert compare_outputs(came.rows, case.expected) == []
+    assert came.watched.breaches == []
 
 
 def check_rows(trial: Trial, manner: Manner) -> None:
@@ -227,22 +244,21 @@ def with_collections(draw: st.DrawFn) -> list[dict[str, Any]]:
 def applied_chains(draw: st.DrawFn) -> Trial:
     """APPLY, APPLY of what it gave, and steps over its rows, which stay in the order of the elements."""
     kind, again = (draw(st.sampled_from(["CROSS", "OUTER"])) for _ in range(2))
-    source = draw(clocks())
+    source, window = draw(clocks()), draw(windows(sessions=False))
+    elements = f"{source} {kind} APPLY GetArrayElements(l) AS e"
     query = draw(
         st.sampled_from(
             [
-                f"SELECT k, e.ArrayIndex AS i, e.ArrayValue AS v, e.ArrayValue.a AS a, e FROM {source} "
-                f"{kind} APPLY GetArrayElements(l) AS e",
+                f"SELECT k, e.ArrayIndex AS i, e.ArrayValue AS v, e.ArrayValue.a AS a, e FROM {elements}",
                 f"SELECT *, p.PropertyName + '!' AS n FROM {source} {kind} APPLY GetRecordProperties(r) AS p",
                 f"SELECT p.*, v FROM {source} CROSS APPLY GetRecordProperties(r) AS p WHERE v > 0",
-                f"SELECT e.ArrayIndex AS i, p.PropertyName AS n, p.PropertyValue AS v FROM {source} "
-                f"{kind} APPLY GetArrayElements(l) AS e "
+                f"SELECT e.ArrayIndex AS i, p.PropertyName AS n, p.PropertyValue AS v FROM {elements} "
                 f"{again} APPLY GetRecordProperties(TRY_CAST(e.ArrayValue AS record)) AS p",
-                f"WITH s AS (SELECT k, e.ArrayValue AS v FROM {source} {kind} APPLY GetArrayElements(l) AS e) "
+                f"WITH s AS (SELECT k, e.ArrayValue AS v FROM {elements}) "
                 "SELECT k, v, LAG(v) OVER (PARTITION BY k LIMIT DURATION(second, 9)) AS p, "
                 "COUNT(*) OVER (LIMIT DURATION(second, 5)) AS n FROM s",
-                f"SELECT e.ArrayIndex AS i, COUNT(*) AS n, COUNT(e.ArrayValue) AS c FROM {source} "
-                f"{kind} APPLY GetArrayElements(l) AS e GROUP BY e.ArrayIndex, {draw(windows(sessions=False))}",
+                f"SELECT e.ArrayIndex AS i, COUNT(*) AS n, COUNT(e.ArrayValue) AS c FROM {elements} "
+                f"GROUP BY e.ArrayIndex, {window}",
                 f"SELECT e.ArrayValue AS v FROM {source} "
                 f"{kind} APPLY GetArrayElements(LAG(l) OVER (PARTITION BY k LIMIT DURATION(second, 9))) AS e",
             ]
@@ -257,3 +273,38 @@ def test_apply_anywhere_gives_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:
     check_rows(trial, manner)
+
+
+# ---------------------------------------------------------------- what crosses between stages
+
+
+def sent_columns(query: str) -> list[set[str]]:
+    """The columns of the rows each SendOp of a topology sends, the order columns aside."""
+    topology = compiled_for(query, {"x": []}, None).topology
+    sources = [topology.op(op.source) for op in topology.ops if isinstance(op, SendOp)]
+    return [{item.name for item in op.rows.items} for op in sources if isinstance(op, RowsOp)]
+
+
+def test_only_columns_somebody_reads_are_sent() -> None:
+    over = "OVER (PARTITION BY k LIMIT DURATION(minute, 1))"
+    assert sent_columns(f"SELECT LAG(v) {over} AS p FROM x") == [{"$payload.k", "$payload.v"}]
+    assert sent_columns(f"SELECT LAG(*) {over}.v AS p FROM x") == [{"$payload.k", "$payload.v"}]
+    assert sent_columns(f"SELECT a, LAG(v) {over} AS p FROM x WHERE b.c = 1") == [
+        {"$payload.k", "$payload.v", "$payload.a", "$payload.b.c"}
+    ]
+    assert sent_columns(f"SELECT LAG(v) {over} AS p, * FROM x") == [{"$payload.k", "$payload.v", "$payload"}]
+
+
+def test_a_group_by_the_key_of_the_functions_needs_no_second_exchange() -> None:
+    over = "OVER (PARTITION BY k LIMIT DURATION(minute, 1))"
+    query = "SELECT {0}, MAX(LAG(v) {1}) AS m FROM x GROUP BY {0}, TumblingWindow(minute, 1)"
+    assert compiled_for(query.format("k", over), {"x": []}, None).topology.levels == 1
+    assert compiled_for(query.format("j", over), {"x": []}, None).topology.levels == 2
+
+
+def test_functions_over_windows_by_the_same_key_need_no_second_exchange() -> None:
+    query = (
+        "WITH w AS (SELECT k, COUNT(*) AS n FROM x GROUP BY k, TumblingWindow(second, 1)) "
+        "SELECT LAG(n) OVER (PARTITION BY k LIMIT DURATION(minute, 1)) AS p FROM w"
+    )
+    assert compiled_for(query, {"x": []}, None).topology.levels == 1
