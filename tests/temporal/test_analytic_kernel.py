@@ -93,6 +93,8 @@ def test_lag_keeps_the_last_rows_of_a_key_only() -> None:
         shifted = [(number + at, k, v) for at, k, v in batch]
         out = advance(kernel, state, number + 1, rows(*shifted))
         assert len(out) == 100
+        if number:  # the second last of the batch before
+            assert [row["l"] for row in out[:10]] == list(range(80, 90))
     # 10 keys of 2 rows in each of at most 9 buckets, and what is not merged yet
     assert held_rows(state) <= 10 * 2 * (9 + 16)
 
