@@ -7,20 +7,14 @@ a number or a name of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
-from tideglass.plan.topology import (
-    EmitOp,
-    Op,
-    PartialOp,
-    ReceiveOp,
-    RowsOp,
-    ScanOp,
-    SendOp,
-    Topology,
-    WindowOp,
-)
+from tideglass.plan.topology import Op, Topology
+
+#: Fields of operators that name one other operator, or several.
+ONE_OPERATOR = ("source", "send")
+SEVERAL_OPERATORS = ("sources", "left", "right")
 
 #: Names of an input or output of one query within the whole job.
 QUALIFIED = "{place}:{name}"
@@ -31,7 +25,7 @@ def merged(topologies: Sequence[Topology]) -> Topology:
     first = topologies[0]
     ops: list[Op] = []
     readers: list[Any] = []
-    fields: dict[str, Any] = {}
+    needed_fields: dict[str, Any] = {}
     outputs: list[str] = []
     for place, each in enumerate(topologies):
         assert (each.key_groups, each.level, each.functions) == (first.key_groups, first.level, {})
@@ -40,24 +34,25 @@ def merged(topologies: Sequence[Topology]) -> Topology:
             replace(reader, id=reader.id + len(readers), input=qualified(place, reader.input))
             for reader in each.readers
         ]
-        fields |= {qualified(place, name): needed for name, needed in each.fields.items()}
+        needed_fields |= {qualified(place, name): needed for name, needed in each.fields.items()}
         outputs += [qualified(place, name) for name in each.outputs]
-    return Topology(tuple(ops), tuple(readers), fields, tuple(outputs), first.key_groups, first.level)
+    return Topology(tuple(ops), tuple(readers), needed_fields, tuple(outputs), first.key_groups, first.level)
 
 
 def moved(op: Op, by: int, readers_by: int, place: int) -> Op:
-    """The operator with all numbers it holds moved."""
-    match op:
-        case ScanOp():
-            return replace(op, id=op.id + by, reader=op.reader + readers_by)
-        case ReceiveOp():
-            return replace(op, id=op.id + by, send=op.send + by)
-        case WindowOp():
-            return replace(op, id=op.id + by, sources=tuple(source + by for source in op.sources))
-        case EmitOp():
-            return replace(op, id=op.id + by, source=op.source + by, output=qualified(place, op.output))
-        case RowsOp() | PartialOp() | SendOp():
-            return replace(op, id=op.id + by, source=op.source + by)
+    """The operator with all numbers it holds moved, whatever its kind."""
+    changed: dict[str, Any] = {"id": op.id + by}
+    for each in fields(op):
+        value = getattr(op, each.name)
+        if each.name == "reader":
+            changed["reader"] = value + readers_by
+        elif each.name == "output":
+            changed["output"] = qualified(place, value)
+        elif each.name in ONE_OPERATOR:
+            changed[each.name] = value + by
+        elif each.name in SEVERAL_OPERATORS:
+            changed[each.name] = tuple(source + by for source in value)
+    return replace(op, **changed)
 
 
 def qualified(place: int, name: str) -> str:
