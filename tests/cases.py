@@ -54,7 +54,8 @@ class Case:
 
     @property
     def name(self) -> str:
-        return self.path.relative_to(FOLDER).with_suffix("").as_posix()
+        """Area and file, as in `windows/hopping_overlap`."""
+        return f"{self.path.parent.name}/{self.path.stem}"
 
     @property
     def compiles(self) -> bool:

@@ -123,11 +123,16 @@ class Scope:
         raise OracleError(f"no value: {expr}")
 
     def column(self, expr: n.Column) -> Value:
-        found, value = self.find(expr.path)
-        first = expr.path[0]
-        if not found and first.quote == '"' and "[" not in first.text and len(expr.path) == 1:
-            return first.text  # A-08: no such column, so it is a string
-        return value
+        return expr.path[0].text if self.is_string(expr) else self.find(expr.path)[1]
+
+    def is_string(self, expr: n.Column) -> bool:
+        """Whether a word in double quotes is a string: no column is listed by that name (A-08)."""
+        text = expr.path[0].text
+        if expr.path[0].quote != '"' or len(expr.path) > 1 or "[" in text or "]" in text:
+            return False
+        listed = [name for b in self.sources for row in (b.row, *b.stream[:1]) if row for name in row.listed]
+        listed += [bound.alias for bound in self.sources if bound.record]
+        return text.lower() not in map(str.lower, listed)
 
     def true(self, expr: n.Expr) -> bool:
         """Two-valued logic (2.6): a comparison with NULL is false, and NOT of it true."""

@@ -94,7 +94,8 @@ class Interpreter:
         def at(row: Row) -> Scope:
             return Scope([Bound(alias, row, [row])], 0, (), self.settings.level)
 
-        return ingest(
+        table = lookup(self.tables, known)
+        rows = ingest(
             self.inputs[known],
             self.numbers.setdefault(known, len(self.numbers)),
             self.settings,
@@ -102,6 +103,9 @@ class Interpreter:
             (lambda row: [at(row).value(key) for key in by.over]) if by and by.over else None,
             lambda values: self.fit(known, values),
         )
+        for row in rows:
+            row.listed = frozenset(c.name.text for c in self.tables[table].columns) if table else frozenset()
+        return rows
 
     def fit(self, name: str, values: dict[str, Value]) -> dict[str, Value] | None:
         """The event behind the filter of CREATE TABLE (2.13): None where it does not fit."""
@@ -176,7 +180,7 @@ class Interpreter:
             named = aliases_of(select)
             scopes = [s for s in scopes if s.true(substitute(select.having, named, s))]
         return [
-            Row(values, scope.time, scope.order, metadata)
+            Row(values, scope.time, scope.order, metadata, self.listed(select, scope))
             for scope in scopes
             for values, metadata in [self.project(select, scope)]
         ]
@@ -193,6 +197,16 @@ class Interpreter:
             for field, value in self.spread(item, scope, metadata):
                 values.setdefault(field, value)
         return values, metadata
+
+    def listed(self, select: n.Select, scope: Scope) -> frozenset[str]:
+        """Columns of the result that are named, by this query or by one that a star passes on."""
+        names = [name for name in item_names(select, scope.level) if name]
+        for star in select.items:
+            if isinstance(star, n.StarItem):
+                bound = scope.source(star.path[0].text) if star.path else None
+                sources = scope.sources if not star.path else [bound] if bound else []
+                names += [name for each in sources if each.row for name in each.row.listed]
+        return frozenset(names)
 
     def spread(self, item: n.StarItem, scope: Scope, metadata: dict[str, Value]) -> list[tuple[str, Value]]:
         if not item.path:

@@ -27,13 +27,15 @@ UNKNOWN_ARRIVAL = Instant(621_355_968_000_000_000)
 class Row:
     """A row of a step: its columns, its System.Timestamp() and its place in the total order.
 
-    `metadata` holds what is readable but not payload (PartitionId); `*` passes it on.
+    `metadata` holds what is readable but not payload (PartitionId); `*` passes it on. `listed` are the
+    columns a query or a declared schema names, rather than fields that happen to be in this event.
     """
 
     values: dict[str, Value]
     time: int = 0
     order: tuple[int, ...] = ()
     metadata: dict[str, Value] = field(default_factory=dict[str, Any])
+    listed: frozenset[str] = frozenset()
 
     def find(self, name: str) -> tuple[bool, Value]:
         for record in (self.metadata, self.values):
