@@ -75,9 +75,9 @@ INTRODUCTION = """\
 {count} queries for jobs people have, each with events that go in and the rows that come out. They are files
 under [examples/queries](../examples/queries) and run as tests: copy a query, change the names, keep the idea.
 
-To try one, give [`tideglass.testing.run`](testing.md) its query and rows. `_arrival` is when an event arrived
-and `_partition` the partition of its input; where they are not shown, events arrive at their time in partition
-0. Without settings nothing is late and events out of order are adjusted. Inputs end, so that every window closes.
+To try one, give [`tideglass.testing.run`](testing.md) its query and rows. `_arrival` is when an event came,
+`_partition` the partition of its input; where they are not shown, events arrive at their time in partition 0.
+Without settings nothing is late and events out of order are adjusted. Inputs end, so every window closes.
 
 This page is made from the files by `python tests/cookbook.py`.
 """
