@@ -44,7 +44,7 @@ class Manifest:
         return Manifest(
             STATE_FORMAT,
             hashlib.sha256(plan.encode()).hexdigest()[:16],
-            settings.model_dump_json(),
+            settings.to_json(),
             topology.key_groups,
             tuple(sorted(topology.fields)),
             finished_input,

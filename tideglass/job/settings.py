@@ -7,12 +7,12 @@ checked against the service's ranges, all problems at once.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
-from pydantic import BaseModel, ConfigDict
 
 from tideglass.core.errors import ProjectError
 from tideglass.core.time import (
@@ -48,14 +48,13 @@ _DURATION_UNITS = {
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
 
 
-class JobSettings(BaseModel):
+@dataclass(frozen=True, slots=True)
+class JobSettings:
     """How a job treats time and errors.
 
     late_arrival_ticks: None means no limit, hence no idle progress either (A-04).
     early_arrival_ticks: None switches the early rule off (the service cannot; scenario 2 of 1.9 does).
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     late_arrival_ticks: int | None = None
     out_of_order_ticks: int = 0
@@ -82,13 +81,16 @@ class JobSettings(BaseModel):
         The service's tools apply no ordering policies to local files (`asa.md` 10.1). A tolerance as
         wide as all of time sorts any file and never meets an event behind the watermark.
         """
-        return self.model_copy(
-            update={
-                "late_arrival_ticks": None,
-                "early_arrival_ticks": None,
-                "out_of_order_ticks": LAST_TICKS - ORIGIN_TICKS,
-            }
+        return replace(
+            self,
+            late_arrival_ticks=None,
+            early_arrival_ticks=None,
+            out_of_order_ticks=LAST_TICKS - ORIGIN_TICKS,
         )
+
+    def to_json(self) -> str:
+        """All settings as one text, the same for equal ones; checkpoints are told apart by it."""
+        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 def parse_duration_ticks(text: str) -> int | None:
