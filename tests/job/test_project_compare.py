@@ -118,6 +118,25 @@ def test_an_arrival_time_may_lie_in_a_record_and_be_missing(tmp_path):
     assert [row.get("_arrival") for row in rows] == ["2026-01-01", None]
 
 
+def test_each_folder_of_an_input_is_a_partition_when_the_case_says_so(tmp_path):
+    """Folders that are numbers keep them, others get what is left, as in a run."""
+    path = write_case(tmp_path, [])
+    for folder, file, value in (("7", "a", 1), ("JFK", "b", 3), ("JFK", "a", 2), ("LGA", "a", 4)):
+        (tmp_path / "in" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / folder / f"{file}.json").write_text(json.dumps([{"v": value}]))
+    by_folders = path.read_text().replace("in.json", "in")
+    path.write_text(by_folders.replace('"ScriptType"', '"Partitions": "folders", "ScriptType"'))
+    assert case_inputs(load_test_config(path).cases[0], "stream")["in"] == [
+        {"v": 1, "_partition": 7},
+        {"v": 2, "_partition": 0},
+        {"v": 3, "_partition": 0},
+        {"v": 4, "_partition": 1},
+    ]
+    path.write_text(by_folders)
+    rows = case_inputs(load_test_config(path).cases[0], "stream")["in"]
+    assert rows == [{"v": 1}, {"v": 2}, {"v": 3}, {"v": 4}]
+
+
 @pytest.mark.parametrize(
     ("found", "more", "verdict", "passed"),
     [

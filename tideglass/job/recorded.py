@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.inputs.files import FileInput, partition_numbers
 from tideglass.core.errors import ProjectError
 from tideglass.core.rows import rows_of
 from tideglass.core.types import ARRIVAL, Type
@@ -56,7 +56,7 @@ def recorded_events(job: Job, reader: Reader, partition: str, limit: int) -> lis
     fields = Fields(needed.paths, needed.whole, needed.payload_types)
     level = job.compiled.topology.level
     program = _program(reader, level)
-    number = partitions_of(job, reader).index(partition)
+    number = partition_numbers(partitions_of(job, reader))[partition]
     events: list[SimulatedEvent] = []
     for chunk in files.read(partition, [], end, fields, level):
         table = chunk.table.slice(0, limit - len(events))

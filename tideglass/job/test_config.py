@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from tideglass.connect.inputs.files import FileInput, partition_numbers
+from tideglass.connect.spec import InputSpec
 from tideglass.job.compare import Difference, differences
 from tideglass.job.files import Problems, json_kind, project_path, read_object, text_of
 from tideglass.job.project import ProjectInput, read_input_mock
@@ -115,18 +117,42 @@ def _read_case(entry: Mapping[str, Any], number: int, path: Path, problems: Prob
 def case_inputs(case: TestCase, kind: str) -> dict[str, list[Row]]:
     """The rows of the case's inputs of a kind, "stream" or "reference".
 
-    A field named by `ArrivalTimeField` becomes the row's `_arrival`, and stays in the payload.
+    A field named by `ArrivalTimeField` becomes the row's `_arrival`, and stays in the payload; with a
+    folder for each partition a row's `_partition` is the number a run would give its folder.
     """
     rows_of_input: dict[str, list[Row]] = {}
     for source in case.inputs:
         if source.kind != kind or source.path is None:
             continue
-        rows = read_rows(source.path, source.file_format, source.delimiter)
+        rows = (
+            _rows_of_folder(source, source.path)
+            if source.path.is_dir()
+            else _rows_of_file(source, source.path)
+        )
         if source.arrival is not None:
             path = source.arrival.split(".")
             rows = [row if (at := _walk(row, path)) is None else {**row, "_arrival": at} for row in rows]
         rows_of_input[source.name] = rows
     return rows_of_input
+
+
+def _rows_of_file(source: ProjectInput, path: Path) -> list[Row]:
+    return read_rows(path, source.file_format, source.delimiter)
+
+
+def _rows_of_folder(source: ProjectInput, folder: Path) -> list[Row]:
+    """The rows of all files of a folder, partition after partition, in the order a run reads them."""
+    by_folder = source.partitions == "folders"
+    spec = InputSpec(
+        name=source.name, path=folder, partitions="folders" if by_folder else "none", finished=True
+    )
+    files = FileInput(spec)
+    rows: list[Row] = []
+    for name, number in partition_numbers(files.partitions()).items():
+        for path in files.paths(name):
+            found = _rows_of_file(source, path)
+            rows += [{**row, "_partition": number} for row in found] if by_folder else found
+    return rows
 
 
 def _walk(value: object, path: Sequence[str]) -> object:

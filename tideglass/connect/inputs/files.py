@@ -10,6 +10,7 @@ new piece. An event's `$offset` is its piece and its place in the file, so it do
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,6 +56,11 @@ class FileInput:
             )
         names = [each.name for each in root.iterdir() if each.is_dir() and each.name[0] not in "._"]
         return sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+
+    def paths(self, partition: str) -> list[Path]:
+        """The files of a partition that are there now, in the order they are read."""
+        folder = self._folder(partition)
+        return [folder / name for name in self._files_of(partition)]
 
     def latest(self, position: Position, limit_bytes: int | None = None) -> dict[str, list[PieceJson]]:
         """`position` and all that is there beyond it, at most about `limit_bytes` of it.
@@ -209,3 +215,17 @@ class FileInput:
             if room is not None and room < left:
                 break  # the rest of this file comes before anything of the next
         return taken
+
+
+def partition_numbers(names: Sequence[str]) -> dict[str, int]:
+    """The number of each partition, as PartitionId shows it: its name if that is a number, else a free one.
+
+    >>> partition_numbers(["1", "7", "JFK", "LGA"])
+    {'1': 1, '7': 7, 'JFK': 0, 'LGA': 2}
+    """
+    numbers: dict[str, int] = {}
+    for name in names:
+        taken = set(numbers.values())
+        own = int(name) if name.isdigit() and int(name) not in taken else None
+        numbers[name] = own if own is not None else next(n for n in itertools.count() if n not in taken)
+    return numbers
