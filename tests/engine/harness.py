@@ -21,10 +21,13 @@ from tideglass.job.metrics import Metrics
 from tideglass.job.settings import from_options
 from tideglass.plan.topology import Topology
 from tideglass.runtime.chunk import from_bytes, to_bytes
+from tideglass.runtime.emission import GivenFrom
+from tideglass.runtime.exchange import RowSink, Sink
 from tideglass.runtime.keyed import KeyGroupTask, joint
 from tideglass.runtime.local import LocalDriver, LocalState, PartitionBatch, rows_by_output
 from tideglass.runtime.message import Kind, Message
-from tideglass.runtime.scan import Chunk, Silence
+from tideglass.runtime.scan import Chunk, ScanState, Silence
+from tideglass.runtime.silences import SeenSilence, first_reaching
 from tideglass.temporal.panes import TIME
 from tideglass.temporal.progress import Progress
 from tideglass.temporal.state import MemoryState, State
@@ -32,6 +35,8 @@ from tideglass.testing import ARRIVAL_FIELD, PARTITION_FIELD, chunk_of_rows, com
 
 Row = Mapping[str, Any]
 Inputs = Mapping[str, Sequence[Row]]
+#: An input and one of its partitions.
+Place = tuple[str, int]
 Rows = list[dict[str, Any]]
 
 
@@ -74,13 +79,54 @@ def manners() -> st.SearchStrategy[Manner]:
 
 @dataclass
 class Played:
-    """What came of a run."""
+    """What came of a run.
+
+    tables: the rows as they came, per output. silences: the idle periods the scans told of.
+    """
 
     compiled: Compiled
     rows: dict[str, Rows]
     metrics: Metrics
     watched: Watched
     batches: int
+    tables: Mapping[str, list[pa.Table]] = field(default_factory=dict[str, Any])
+    silences: dict[Place, list[SeenSilence]] = field(default_factory=dict[Any, Any])
+    stop: Stop | None = None
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Where a run was stopped: events given and watermark of every partition."""
+
+    given: Mapping[Place, int]
+    watermark_ticks: Mapping[Place, int]
+
+
+@dataclass(frozen=True)
+class Begin:
+    """How a run begins that is not the first.
+
+    read_from_ticks: per input, arrival before which no event is read. from_ticks: of the rows given.
+    silences: of the first reading. raised_from_ticks: per input, see `ReadBack`.
+    behind: give what comes after another run was stopped there; what comes up to it is thrown away.
+    """
+
+    read_from_ticks: Mapping[str, int | None] = field(default_factory=dict[str, Any])
+    from_ticks: Mapping[str, int] = field(default_factory=dict[str, int])
+    silences: Mapping[Place, Sequence[SeenSilence]] = field(default_factory=dict[Any, Any])
+    raised_from_ticks: Mapping[str, int | None] = field(default_factory=dict[str, Any])
+    behind: Stop | None = None
+
+    def first(self, place: Place, rows: Sequence[Row]) -> int:
+        """The first event of a partition that is read."""
+        least_ticks = self.read_from_ticks.get(place[0])
+        if least_ticks is None:
+            return 0
+        arrivals = [parse_ticks(row[ARRIVAL_FIELD]) or 0 for row in rows]
+        found = next((n for n, ticks in enumerate(arrivals) if ticks >= least_ticks), len(rows))
+        raised_ticks = self.raised_from_ticks.get(place[0])
+        raised = None if raised_ticks is None else first_reaching(self.silences.get(place, ()), raised_ticks)
+        return found if raised is None else min(found, raised)
 
 
 @dataclass
@@ -156,9 +202,9 @@ def checkpoint(driver: LocalDriver) -> dict[str, Any]:
     return {"scans": dict(driver.state.scans), "stages": stages}
 
 
-def restored(topology: Topology, saved: Mapping[str, Any]) -> LocalDriver:
+def restored(topology: Topology, saved: Mapping[str, Any], sink: Sink | None = None) -> LocalDriver:
     """A new driver that goes on from a checkpoint."""
-    driver = LocalDriver(topology)
+    driver = LocalDriver(topology, sink)
     driver.state = LocalState(scans=dict(saved["scans"]))
     for place, (buckets, values) in saved["stages"].items():
         state = MemoryState()
@@ -189,22 +235,30 @@ def play(
     manner: Manner = AT_ONCE,
     silences: Sequence[float] = (),
     partitions: int = 3,
+    begin: Begin | None = None,
+    stop_after: int | None = None,
 ) -> Played:
     """Run a query on events that reach the engine in the given manner.
 
-    silences: shares (0 to 1) of a partition's true wait for its next event that are known as silence
-    at the end of a batch, dealt out round and round; with nothing left to come, a share of an hour.
+    silences: shares of a partition's true wait for its next event that are known as silence at the end of
+    a batch, dealt out round and round; with nothing left to come, a share of an hour. A share above 1 says
+    that the next event came earlier than the clock made believe. stop_after: so many batches, and no end.
     """
+    begin = begin or Begin()
     compiled = compiled_for(query, inputs, settings, manner.key_groups)
     topology = compiled.topology
     queues = queues_of(topology, inputs, partitions)
-    given = dict.fromkeys(queues, 0)
-    driver = LocalDriver(topology)
+    given = {place: begin.first(place, rows) for place, rows in queues.items()}
+    sink = GivenFrom(RowSink(), begin.from_ticks)
+    driver = LocalDriver(topology, sink)
+    for place, first in given.items():
+        driver.state.scans[place] = ScanState(next_offset=first).to_bytes()
     metrics, watched = Metrics(), Watched()
     messages: list[Message] = []
+    told: dict[Place, list[SeenSilence]] = {}
     batches = 0
 
-    def run(shares: list[PartitionBatch], final: bool) -> None:
+    def run(shares: list[PartitionBatch], final: bool, keep: bool = True) -> None:
         nonlocal batches, driver
         watch(driver, watched)
         turn = manner.rotate % max(1, len(shares))
@@ -213,31 +267,54 @@ def play(
         for message in came:
             if message.kind is Kind.REPORT:
                 metrics.take_report(message.json())
-        messages.extend(came)
+                take_silence(told, message.json())
+        messages.extend(came if keep else ())
         batches += 1
         if manner.restarts and batches % manner.restarts == 0:
-            driver = restored(topology, checkpoint(driver))
+            driver = restored(topology, checkpoint(driver), sink)
 
-    while True:
+    def batch(until: Mapping[Place, int]) -> list[PartitionBatch]:
         shares: list[PartitionBatch] = []
-        for number, ((name, partition), rows) in enumerate(queues.items()):
-            first = given[name, partition]
-            last = min(len(rows), first + manner.takes[(batches + number) % len(manner.takes)])
-            given[name, partition] = last
+        for number, (place, rows) in enumerate(queues.items()):
+            first = given[place]
+            last = max(first, min(until[place], first + manner.takes[(batches + number) % len(manner.takes)]))
+            given[place] = last
             silence = None
             if silences:
                 silence = silence_of(rows, last, silences[(batches + number) % len(silences)])
-            chunks = chunks_of(topology, name, rows[first:last], first, manner.chunk_rows)
-            shares.append(PartitionBatch(name, partition, chunks, silence))
-        last_batch = all(given[place] == len(rows) for place, rows in queues.items())
+            chunks = chunks_of(topology, place[0], rows[first:last], first, manner.chunk_rows)
+            shares.append(PartitionBatch(*place, chunks, silence, begin.silences.get(place, ())))
+        return shares
+
+    if begin.behind is not None:  # up to there, and in a batch of its own, nothing is given
+        run(batch(given), final=False, keep=False)
+        while any(given[place] < begin.behind.given[place] for place in queues):
+            run(batch(begin.behind.given), final=False, keep=False)
+    while stop_after is None or batches < stop_after:
+        shares = batch({place: len(rows) for place, rows in queues.items()})
+        last_batch = stop_after is None and all(given[place] == len(rows) for place, rows in queues.items())
         run(shares, final=last_batch and not manner.end_apart)
         if last_batch:
             break
-    if manner.end_apart:
-        run([PartitionBatch(name, partition) for name, partition in queues], final=True)
+    if manner.end_apart and stop_after is None:
+        run([PartitionBatch(*place, seen=begin.silences.get(place, ())) for place in queues], final=True)
     tables = rows_by_output(topology, messages)
     rows_out = {name: rows_in_order(parts) for name, parts in tables.items()}
-    return Played(compiled, rows_out, metrics, watched, batches)
+    stop = None
+    if stop_after is not None:
+        scans = {place: ScanState.from_bytes(driver.state.scans[place]) for place in queues}
+        stop = Stop(
+            given,
+            {place: min(i.watermark_ticks for i in scan.ingress.values()) for place, scan in scans.items()},
+        )
+    return Played(compiled, rows_out, metrics, watched, batches, tables, told, stop)
+
+
+def take_silence(told: dict[Place, list[SeenSilence]], report: Mapping[str, Any]) -> None:
+    """What a scan says of an idle period."""
+    if report.get("quiet_until_ticks") is not None:
+        seen = SeenSilence(report["next_offset"], report["quiet_until_ticks"])
+        told.setdefault((report["input"], int(report["partition"])), []).append(seen)
 
 
 def watch(driver: LocalDriver, watched: Watched) -> None:

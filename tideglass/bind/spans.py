@@ -43,6 +43,32 @@ def window_span_ticks(window: Window) -> int:
             return 0
 
 
+def own_span_ticks(node: Node) -> int:
+    """What `node` itself adds to the span of what it reads."""
+    match node:
+        case Analytic(calls=calls):
+            return max(call.length_ticks for _, call in calls)
+        case Aggregate(windows=windows):
+            return max(window_span_ticks(window) for window in windows)
+        case Join(lower_ticks=lower_ticks, upper_ticks=upper_ticks):
+            return max(upper_ticks, 0) - min(lower_ticks, 0)
+        case _:
+            return 0
+
+
+def hold_ticks(node: Node) -> int:
+    """How far behind the watermark of what it reads `node` may still stamp a row.
+
+    Only a LEFT JOIN does: a left row waits until the last unit that could match it is over, and is then
+    stamped with its own time + the upper bound (A-25), which may be earlier.
+    """
+    match node:
+        case Join(kind="left", upper_ticks=upper_ticks, unmatched_ticks=unmatched_ticks):
+            return max(0, upper_ticks - unmatched_ticks, -unmatched_ticks)
+        case _:
+            return 0
+
+
 def look_back_ticks(node: Node, step_look_back_ticks: Mapping[str, int] | None = None) -> int:
     """Time span of the rows `node` makes: spans along a chain add up, of branches the longest counts.
 
@@ -55,15 +81,11 @@ def look_back_ticks(node: Node, step_look_back_ticks: Mapping[str, int] | None =
             return (step_look_back_ticks or {})[name]
         case Filter(child=child) | Project(child=child) | Apply(child=child):
             return look_back_ticks(child, step_look_back_ticks)
-        case Analytic(child=child, calls=calls):
-            own_ticks = max(call.length_ticks for _, call in calls)
-            return own_ticks + look_back_ticks(child, step_look_back_ticks)
-        case Aggregate(child=child, windows=windows):
-            own_ticks = max(window_span_ticks(window) for window in windows)
-            return own_ticks + look_back_ticks(child, step_look_back_ticks)
-        case Join(left=left, right=right, lower_ticks=lower_ticks, upper_ticks=upper_ticks):
-            own_ticks = max(upper_ticks, 0) - min(lower_ticks, 0)
-            return own_ticks + max(look_back_ticks(side, step_look_back_ticks) for side in (left, right))
+        case Analytic(child=child) | Aggregate(child=child):
+            return own_span_ticks(node) + look_back_ticks(child, step_look_back_ticks)
+        case Join(left=left, right=right):
+            sides_ticks = (look_back_ticks(side, step_look_back_ticks) for side in (left, right))
+            return own_span_ticks(node) + max(sides_ticks)
         case Union(children=children):
             return max(look_back_ticks(child, step_look_back_ticks) for child in children)
 
@@ -80,3 +102,34 @@ def plan_span_ticks(plan: Plan) -> int:
     """The longest time span of an output: how much earlier than its output a job must read."""
     spans_ticks = step_spans_ticks(plan)
     return max(look_back_ticks(output.node, spans_ticks) for output in plan.outputs)
+
+
+def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]:
+    """Per input, how much earlier than its output a job must read it: of all ways to an output the longest.
+
+    with_holds: earlier than a *watermark* of the job instead, for rows stamped behind it count too.
+    """
+    steps = dict(plan.steps)
+    spans_ticks: dict[str, int] = {}
+
+    def walk(node: Node, above_ticks: int) -> None:
+        above_ticks += own_span_ticks(node) + (hold_ticks(node) if with_holds else 0)
+        match node:
+            case Scan(input=name):
+                spans_ticks[name] = max(spans_ticks.get(name, 0), above_ticks)
+            case StepRef(name=name):
+                walk(steps[name], above_ticks)
+            case Join(left=left, right=right):
+                walk(left, above_ticks)
+                walk(right, above_ticks)
+            case Union(children=children):
+                for child in children:
+                    walk(child, above_ticks)
+            case Filter(child=child) | Project(child=child) | Apply(child=child):
+                walk(child, above_ticks)
+            case Analytic(child=child) | Aggregate(child=child):
+                walk(child, above_ticks)
+
+    for output in plan.outputs:
+        walk(output.node, 0)
+    return spans_ticks

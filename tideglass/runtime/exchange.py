@@ -18,8 +18,8 @@ from tideglass.temporal.progress import Progress
 class Sink(Protocol):
     """Where the rows of an output go from inside a task."""
 
-    def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes]:
-        """Take rows of an output; answers with the message that tells the driver of them."""
+    def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes] | None:
+        """Take rows of an output; answers with the message that tells the driver of them, if any."""
         ...
 
 
@@ -72,9 +72,10 @@ class Exchange:
                 result.append(Message(key_group, op.to_level, Kind.DATA, op_id, self._sender, to_bytes(part)))
         result += self._mark_messages()
         for output, tables in self._rows.items():
-            kind, body = self._sink.put(output, unify(tables), self._sender)
-            ordinal = self._topology.outputs.index(output)
-            result.append(Message(0, driver, kind, ordinal, self._sender, body))
+            told = self._sink.put(output, unify(tables), self._sender)
+            if told is not None:
+                ordinal = self._topology.outputs.index(output)
+                result.append(Message(0, driver, told[0], ordinal, self._sender, told[1]))
         for facts in self._reports:
             result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, json_body(facts)))
         return result

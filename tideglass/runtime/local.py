@@ -14,17 +14,19 @@ from tideglass.runtime.exchange import Exchange, RowSink, Sink
 from tideglass.runtime.keyed import KeyGroupTask
 from tideglass.runtime.message import Kind, Message, for_driver
 from tideglass.runtime.scan import Scan, ScanState, Silence
+from tideglass.runtime.silences import SeenSilence
 from tideglass.temporal.state import MemoryState
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionBatch:
-    """What one input partition gives in a batch."""
+    """What one input partition gives in a batch; `silence` and `seen` as in `Scan.run`."""
 
     input: str
     partition: int
     chunks: Sequence[Chunk] = ()
     silence: Silence | None = None
+    seen: Sequence[SeenSilence] = ()
 
 
 @dataclass(slots=True)
@@ -91,6 +93,7 @@ class LocalDriver:
             ScanState() if saved is None else ScanState.from_bytes(saved),
             Exchange(self.topology, 0, sender, self.sink),
             silence=share.silence,
+            seen=share.seen,
             final=final,
         )
         self.state.scans[key] = after.to_bytes()

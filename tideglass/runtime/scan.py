@@ -38,8 +38,9 @@ from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.exchange import Exchange
 from tideglass.runtime.message import Message
 from tideglass.runtime.program import Program
+from tideglass.runtime.silences import SeenSilence, between_silences
 from tideglass.runtime.stage import Stage
-from tideglass.temporal.policies import idle, place
+from tideglass.temporal.policies import estimated_arrival_ticks, idle_until, place
 from tideglass.temporal.progress import Progress, partition_name
 from tideglass.temporal.reorder import release
 from tideglass.temporal.state import MemoryState
@@ -59,12 +60,13 @@ class ScanState:
     """What one input partition carries from batch to batch.
 
     ingress: per reader id. held: per EmitOp id, rows ahead of the watermark. `totals` count since the
-    run began: events, rejected, bytes.
+    run began: events, rejected, bytes. next_offset: no event to come has a lesser one.
     """
 
     ingress: Mapping[int, Ingress] = field(default_factory=dict[int, Ingress])
     held: Mapping[int, pa.Table] = field(default_factory=dict[int, pa.Table])
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
+    next_offset: int = 0
 
     @classmethod
     def beside(cls, peers: Sequence[ScanState]) -> ScanState:
@@ -84,7 +86,9 @@ class ScanState:
     def to_bytes(self) -> bytes:
         parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}
         parts |= {f"held {id_}": to_bytes(table) for id_, table in self.held.items()}
-        header = json.dumps({"format": 1, "totals": dict(self.totals)}).encode()
+        header = json.dumps(
+            {"format": 1, "totals": dict(self.totals), "next_offset": self.next_offset}
+        ).encode()
         schema = pa.schema([("name", pa.string()), ("body", pa.binary())], metadata={b"scan": header})
         table = pa.table({"name": list(parts), "body": list(parts.values())}, schema=schema)
         return to_bytes(table)
@@ -105,7 +109,7 @@ class ScanState:
                 ingress[int(id_)] = Ingress.from_bytes(part)
             else:
                 held[int(id_)] = from_bytes(part)
-        return cls(ingress, held, header["totals"])
+        return cls(ingress, held, header["totals"], header.get("next_offset", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,36 +152,45 @@ class Scan:
         exchange: Exchange,
         *,
         silence: Silence | None = None,
+        seen: Sequence[SeenSilence] = (),
         final: bool = False,
     ) -> tuple[list[Message], ScanState]:
         """Scan a batch of one partition.
 
-        silence: the partition gave nothing for so long by the end of the batch. final: the input is
-        finished, so its watermark passes everything and all that is held comes out.
+        silence: the partition gave nothing for so long by the end of the batch. seen: the idle periods of
+        an earlier reading of the same events, ascending by offset. final: the input is finished, so its
+        watermark passes everything and all that is held comes out.
         """
         ingress = {r.id: state.ingress.get(r.id, Ingress()) for r in self.readers}
         held = dict(state.held)
         totals = {"rejected": 0, "bytes": 0, **state.totals}
         errors: list[dict[str, object]] = []
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
-        count = 0
+        count, next_offset = 0, state.next_offset
         for chunk in chunks:
             totals["rejected"] += sum(r.count for r in chunk.rejected)
             totals["bytes"] += chunk.bytes_read
             errors += [asdict(r) for r in chunk.rejected]
-            for reader in self.readers:
-                rows, ingress[reader.id] = self._place(reader, partition, chunk, ingress[reader.id])
-                gathered[reader.id].append(rows)
+            for before, table in between_silences(chunk.table, seen):
+                ingress = self._idle_until(ingress, before)
+                for reader in self.readers:
+                    rows, ingress[reader.id] = self._place(reader, partition, table, ingress[reader.id])
+                    gathered[reader.id].append(rows)
+            if chunk.table.num_rows:
+                next_offset = chunk.table[OFFSET][-1].as_py() + 1
             count += chunk.table.num_rows
             if count >= ROWS_PER_RUN:
                 self._run(gathered, exchange, held)
                 gathered = {r.id: [] for r in self.readers}
                 count = 0
+        ingress = self._idle_until(ingress, [each for each in seen if each.offset <= next_offset])
+        quiet_until_ticks = None
         if silence is not None:
-            for reader in self.readers:
-                ingress[reader.id] = idle(
-                    reader.policies, ingress[reader.id], silence.elapsed_ticks, silence.started_ticks
-                )
+            quiet_until_ticks = estimated_arrival_ticks(
+                ingress[self.readers[0].id], silence.elapsed_ticks, silence.started_ticks
+            )
+        if quiet_until_ticks is not None:
+            ingress = self._idle_until(ingress, [SeenSilence(next_offset, quiet_until_ticks)])
         self._run(gathered, exchange, held)
         progress = {r.id: _progress(r, partition, ingress[r.id], final) for r in self.readers}
         self._release(held, progress, exchange)
@@ -190,6 +203,8 @@ class Scan:
                 "rejected": totals["rejected"],
                 "bytes": totals["bytes"],
                 "errors": errors[:20],
+                "next_offset": next_offset,
+                "quiet_until_ticks": quiet_until_ticks,
                 "readers": [
                     {
                         "reader": r.id,
@@ -204,13 +219,19 @@ class Scan:
             }
         )
         kept = {id_: table for id_, table in held.items() if table.num_rows}
-        return exchange.messages(), ScanState(ingress, kept, totals)
+        return exchange.messages(), ScanState(ingress, kept, totals, next_offset)
+
+    def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[SeenSilence]) -> dict[int, Ingress]:
+        """Every reader's state after the silences; how they are ordered does not matter."""
+        if not silences:
+            return ingress
+        until_ticks = max(each.until_ticks for each in silences)
+        return {r.id: idle_until(r.policies, ingress[r.id], until_ticks) for r in self.readers}
 
     def _place(
-        self, reader: Reader, partition: int, chunk: Chunk, ingress: Ingress
+        self, reader: Reader, partition: int, table: pa.Table, ingress: Ingress
     ) -> tuple[pa.Table, Ingress]:
-        """The chunk's events of one reader behind its policies, with their system columns."""
-        table = chunk.table
+        """Decoded events of one reader behind its policies, with their system columns."""
         given = table[ARRIVAL]
         arrival = given.fill_null(0).to_numpy()
         event_time, valid, substreams, texts = None, None, None, None

@@ -210,18 +210,29 @@ def idle(
 ) -> Ingress:
     """The state after `elapsed_ticks` of silence: the floor follows the estimated arrival.
 
-    Silence is counted from the last event, or from `started_ticks` in a partition that has never had
-    one; without that, or with unlimited lateness (A-04), nothing moves. Whoever calls this must log
-    `elapsed_ticks` with the input, or a replay would not reproduce the watermark (`asa.md` 1.5).
+    With unlimited lateness (A-04) nothing moves. Whoever calls this must log `elapsed_ticks` with the
+    input, or a replay would not reproduce the watermark (`asa.md` 1.5).
     """
-    since_ticks = ingress.last_arrival_ticks
-    if since_ticks == BEFORE_ALL_TICKS:
-        if started_ticks is None:
-            return ingress
-        since_ticks = started_ticks
+    until_ticks = estimated_arrival_ticks(ingress, elapsed_ticks, started_ticks)
+    return ingress if until_ticks is None else idle_until(policies, ingress, until_ticks)
+
+
+def estimated_arrival_ticks(ingress: Ingress, elapsed_ticks: int, started_ticks: int | None) -> int | None:
+    """When an event would arrive that came now, after `elapsed_ticks` of silence.
+
+    Silence is counted from the last event, or from `started_ticks` in a partition that has never had one;
+    None without that.
+    """
+    if ingress.last_arrival_ticks != BEFORE_ALL_TICKS:
+        return ingress.last_arrival_ticks + elapsed_ticks
+    return None if started_ticks is None else started_ticks + elapsed_ticks
+
+
+def idle_until(policies: Policies, ingress: Ingress, until_ticks: int) -> Ingress:
+    """The state in silence in which arrival is estimated at `until_ticks`."""
     if policies.floor_lag_ticks is None:
         return ingress
-    return ingress.raised(since_ticks + elapsed_ticks - policies.floor_lag_ticks)
+    return ingress.raised(until_ticks - policies.floor_lag_ticks)
 
 
 def _check(

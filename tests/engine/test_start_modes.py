@@ -1,0 +1,274 @@
+"""A run that starts again equals the undisturbed one, whatever the query and wherever it was stopped.
+
+The undisturbed run reads everything from the first event on. One that starts at an output time reads only
+what arrived from `start - span - early limit` on; one that follows a stopped run gives exactly what that
+one had not given yet.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from harness import AT_ONCE, Begin, Manner, Place, Played, compiled_for, manners, play
+from hypothesis import assume, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from oracle.strategies import (
+    Trial,
+    aggregations,
+    analytics,
+    applies,
+    iso,
+    joins,
+    projections,
+    substreams,
+)
+from queries import chained
+from test_joins import around_joins
+from test_joins import chains as chains_of_joins
+from test_properties import reproducible
+
+from tideglass.core.errors import EvaluationError
+from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks
+from tideglass.core.types import SYSTEM_TIMESTAMP
+from tideglass.core.values import rows_of
+from tideglass.plan.replay import read_backs
+from tideglass.runtime.silences import SeenSilence
+
+#: What is built by operators of every kind, each with state of its own.
+KINDS = {
+    "projections": projections(),
+    "windows": aggregations(),
+    "substreams": substreams(),
+    "windows over windows": chained(),
+    "joins": joins(),
+    "chains of joins": chains_of_joins(),
+    "joins of windows": around_joins(),
+    "analytic functions": analytics(),
+    "apply": applies(),
+}
+
+Given = dict[str, Counter[str]]
+
+
+def trial_of(kind: str) -> st.SearchStrategy[Trial]:
+    """Trials with an early limit short beside the time their events span, or there is nothing to skip."""
+    early = st.sampled_from(["0s", "1s", "1s", "4s", "none"])
+    return st.builds(with_early_limit, KINDS[kind], early)
+
+
+def with_early_limit(trial: Trial, limit: str) -> Trial:
+    return replace(trial, settings={**trial.settings, "early_arrival": limit})
+
+
+def partitions_of(trial: Trial) -> int:
+    # Substreams without PartitionId among their keys are of an input of one partition.
+    return 1 if "TIMESTAMP BY t OVER k " in trial.query else 3
+
+
+def played(trial: Trial, manner: Manner, **how: Any) -> Played:
+    return play(trial.query, trial.inputs, trial.settings, manner, partitions=partitions_of(trial), **how)
+
+
+def undisturbed(trial: Trial, silences: tuple[float, ...] = (), manner: Manner = AT_ONCE) -> Played:
+    """The run that reads everything; a trial whose rows stop the job shows nothing here."""
+    try:
+        return played(trial, manner, silences=silences)
+    except EvaluationError:
+        assume(False)
+        raise
+
+
+def given_rows(came: Played, from_ticks: int = BEFORE_ALL_TICKS) -> Given:
+    """The rows of every output stamped from a time on, in which every bit and every type shows."""
+    return {
+        name: Counter(text for table in tables for text in _texts(table, from_ticks))
+        for name, tables in came.tables.items()
+    }
+
+
+def _texts(table: pa.Table, from_ticks: int) -> list[str]:
+    stamps = table[SYSTEM_TIMESTAMP].to_pylist()
+    return [
+        f"{stamp} {sorted(row.items())!r}"
+        for stamp, row in zip(stamps, rows_of(table), strict=True)
+        if stamp >= from_ticks
+    ]
+
+
+def begin_at(trial: Trial, ticks: int, *, behind_watermark: bool = False) -> Begin:
+    compiled = compiled_for(trial.query, trial.inputs, trial.settings)
+    backs = read_backs(compiled.plan, compiled.topology, behind_watermark=behind_watermark)
+    return Begin(
+        {name: back.read_from_ticks(ticks) for name, back in backs.items()},
+        {} if behind_watermark else dict.fromkeys(compiled.topology.outputs, ticks),
+        raised_from_ticks={name: back.raised_from_ticks(ticks) for name, back in backs.items()},
+    )
+
+
+def at(seconds: float) -> int:
+    ticks = parse_ticks(iso(seconds))
+    assert ticks is not None
+    return ticks
+
+
+def behind(first: Played, trial: Trial, silences: Mapping[Place, list[SeenSilence]]) -> Begin:
+    """How to go on where a run was stopped, from its inputs alone."""
+    assert first.stop is not None
+    least_ticks = min(first.stop.watermark_ticks.values())
+    reached = least_ticks > BEFORE_ALL_TICKS
+    begin = begin_at(trial, least_ticks, behind_watermark=True) if reached else Begin()
+    return replace(begin, silences=silences, behind=first.stop)
+
+
+# ---------------------------------------------------------------- at a given output time
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), seconds=st.integers(-2, 120).map(lambda n: n / 2), manner=manners())
+@examples(reproducible, max_examples=10)
+def test_from_its_output_time_on_a_run_equals_the_undisturbed_one(
+    kind: str, data: st.DataObject, seconds: float, manner: Manner
+) -> None:
+    trial = data.draw(trial_of(kind))
+    start_ticks = at(seconds)
+    whole = undisturbed(trial)
+    again = played(trial, manner, begin=begin_at(trial, start_ticks))
+    assert given_rows(again) == given_rows(whole, start_ticks)
+
+
+@pytest.mark.parametrize("kind", ["windows", "projections", "joins", "windows over windows"])
+@given(
+    data=st.data(),
+    seconds=st.integers(-2, 120).map(lambda n: n / 2),
+    manner=manners(),
+    late=st.sampled_from(["0s", "2s", "5s"]),
+    silences=st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 4.0]), min_size=1, max_size=4).map(tuple),
+)
+@examples(reproducible, max_examples=8)
+def test_a_replay_sees_the_idle_periods_of_the_first_reading(
+    kind: str, data: st.DataObject, seconds: float, manner: Manner, late: str, silences: tuple[float, ...]
+) -> None:
+    trial = data.draw(trial_of(kind))
+    trial = replace(trial, settings={**trial.settings, "late_arrival": late})
+    start_ticks = at(seconds)
+    whole = undisturbed(trial, silences, Manner(takes=(2, 1)))
+    begin = replace(begin_at(trial, start_ticks), silences=whole.silences)
+    again = played(trial, manner, begin=begin)
+    assert given_rows(again) == given_rows(whole, start_ticks)
+
+
+# ---------------------------------------------------------------- where the last run stopped
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), batches=st.integers(1, 6), before=manners(), after=manners())
+@examples(reproducible, max_examples=10)
+def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
+    kind: str, data: st.DataObject, batches: int, before: Manner, after: Manner
+) -> None:
+    trial = data.draw(trial_of(kind))
+    whole = undisturbed(trial)
+    first = played(trial, before, stop_after=batches)
+    second = played(trial, after, begin=behind(first, trial, {}))
+    both = {name: rows + given_rows(second)[name] for name, rows in given_rows(first).items()}
+    assert both == given_rows(whole)
+
+
+@pytest.mark.parametrize("kind", ["windows", "projections", "joins", "analytic functions"])
+@given(
+    data=st.data(),
+    batches=st.integers(1, 6),
+    before=manners(),
+    after=manners(),
+    late=st.sampled_from(["0s", "2s", "5s"]),
+    silences=st.lists(st.sampled_from([0.0, 0.5, 0.999, 1.0]), min_size=1, max_size=4).map(tuple),
+)
+@examples(reproducible, max_examples=8)
+def test_what_silence_let_a_stopped_run_give_is_not_given_again(
+    kind: str,
+    data: st.DataObject,
+    batches: int,
+    before: Manner,
+    after: Manner,
+    late: str,
+    silences: tuple[float, ...],
+) -> None:
+    trial = data.draw(trial_of(kind))
+    trial = replace(trial, settings={**trial.settings, "late_arrival": late})
+    whole = undisturbed(trial)
+    first = played(trial, before, silences=silences, stop_after=batches)
+    second = played(trial, after, begin=behind(first, trial, first.silences))
+    both = {name: rows + given_rows(second)[name] for name, rows in given_rows(first).items()}
+    assert both == given_rows(whole)
+
+
+# ---------------------------------------------------------------- how far back
+
+
+def test_less_than_the_read_back_is_not_enough() -> None:
+    """The read-back is as long as it is because an event may be early, and a window open so long."""
+    rows = [
+        {"_arrival": iso(0), "t": iso(4), "v": 1},
+        {"_arrival": iso(10), "t": iso(10), "v": 2},
+        {"_arrival": iso(20), "t": iso(20), "v": 3},
+    ]
+    query = "SELECT SUM(v) AS s, System.Timestamp() AS at FROM events TIMESTAMP BY t GROUP BY "
+    trial = Trial(query + "HoppingWindow(second, 10, 1)", {"events": rows}, {"early_arrival": "4s"})
+    start_ticks = at(13)
+    whole = given_rows(undisturbed(trial), start_ticks)
+    begin = begin_at(trial, start_ticks)
+    assert begin.read_from_ticks == {"events": at(-1)}
+    assert given_rows(played(trial, AT_ONCE, begin=begin)) == whole
+    less = replace(begin, read_from_ticks={"events": at(1)})
+    assert given_rows(played(trial, AT_ONCE, begin=less)) != whole
+
+
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [
+        ("SELECT v FROM events", 0),
+        ("SELECT v FROM events TIMESTAMP BY t", 300),
+        ("SELECT COUNT(*) AS n FROM events GROUP BY TumblingWindow(minute, 1)", 60),
+        ("SELECT COUNT(*) AS n FROM events TIMESTAMP BY t GROUP BY SlidingWindow(minute, 1)", 360),
+        ("SELECT COUNT(*) AS n FROM events GROUP BY SessionWindow(second, 5, 60)", 125),
+        ("SELECT COUNT(*) AS n FROM events GROUP BY System.Timestamp()", 0),
+        ("SELECT LAG(v) OVER (LIMIT DURATION(hour, 1)) AS l FROM events", 3600),
+        ("SELECT ISFIRST(minute, 5) AS f FROM events", 300),
+        (
+            "WITH a AS (SELECT COUNT(*) AS n FROM events GROUP BY TumblingWindow(minute, 1)), "
+            "b AS (SELECT MAX(n) AS n FROM a GROUP BY HoppingWindow(minute, 10, 1)) "
+            "SELECT LAG(n) OVER (LIMIT DURATION(hour, 1)) AS l FROM b",
+            60 + 600 + 3600,
+        ),
+        (
+            "WITH a AS (SELECT COUNT(*) AS n FROM events GROUP BY TumblingWindow(minute, 1)) "
+            "SELECT n INTO short FROM a SELECT AVG(n) AS n INTO long FROM a GROUP BY TumblingWindow(hour, 2)",
+            7260,
+        ),
+    ],
+)
+def test_the_read_back_is_the_longest_way_to_an_output(query: str, seconds: int) -> None:
+    compiled = compiled_for(query, {"events": []}, {})
+    (back,) = read_backs(compiled.plan, compiled.topology).values()
+    assert back.read_from_ticks(0) == -seconds * TICKS_PER_SECOND
+
+
+def test_each_input_is_read_back_as_far_as_it_is_looked_back_at() -> None:
+    query = (
+        "WITH w AS (SELECT k, COUNT(*) AS n FROM x GROUP BY k, TumblingWindow(minute, 10)) "
+        "SELECT w.n INTO o FROM w JOIN y ON w.k = y.k AND DATEDIFF(second, w, y) BETWEEN 0 AND 59"
+    )
+    compiled = compiled_for(query, {"x": [], "y": []}, {})
+    backs = read_backs(compiled.plan, compiled.topology)
+    assert backs["x"].span_ticks - backs["y"].span_ticks == 600 * TICKS_PER_SECOND
+
+
+def test_without_an_early_limit_everything_is_read() -> None:
+    compiled = compiled_for("SELECT v FROM events TIMESTAMP BY t", {"events": []}, {"early_arrival": "none"})
+    assert read_backs(compiled.plan, compiled.topology)["events"].read_from_ticks(0) is None
