@@ -4,7 +4,7 @@
 #   make demo        real flights through Spark: results, counters, a picture of the watermark
 #   make test        all tests        make test-fast   those that start no Spark
 #   make check       what CI does: format, lint, types, all tests
-#   make bench       our engine beside hand-written Structured Streaming
+#   make bench       our engine beside Flink SQL, Structured Streaming and DuckDB; BENCH="--help" for more
 #   make clean       remove what the targets made
 
 PYTHON ?= python3
@@ -56,7 +56,7 @@ types: $(READY)
 check: format-check lint types test
 
 bench: $(READY)
-	@$(BIN)/python bench/run.py
+	@$(BIN)/python bench/run.py $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist demo-output spark-warehouse .pytest_cache .ruff_cache .hypothesis .cache *.egg-info

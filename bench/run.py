@@ -1,13 +1,14 @@
-"""Measures tideglass beside its rivals on the same files, in one run.
+"""Measures tideglass beside its rivals: the same files, one machine, runs in turn.
 
-    make bench                                   tumbling query, JSON, 4 M events, 3 pairs
-    python bench/run.py --query hopping --events 10000000 --rounds 5
+    make bench                                             a few scenarios, 2 M events, 3 rounds
+    python bench/run.py --scenario all --events 10000000 --small 1000000 --rounds 5
+    python bench/run.py --list
 
-Each engine runs a small and a large input, in turn with its rivals, every run in a process of its own.
-The rate is (events of the large − events of the small) / (seconds of the large − seconds of the small),
-which takes start-up out of it; medians over the rounds. All state is durable. Before anything is
-timed the results are compared: every row must agree, except rows of windows that hold an event which
-the engines treat differently on purpose (late or early ones: rivals drop them, we re-time them).
+First every entrant runs the small input and its rows are compared (agreement.py); nothing is timed before
+they agree. Then each round runs every entrant once over the small and once over the large input, each run
+in processes of its own. A rate is the events the large input has more, over the seconds its run took more,
+which takes start-up out. A run beyond --limit is stopped and its entrant not run again: its rate is a bound.
+Every single run is kept in bench/results.json.
 """
 
 from __future__ import annotations
@@ -15,201 +16,182 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import statistics
 import subprocess
 import sys
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
 from rich.console import Console
-from rich.table import Table
 
-HERE = Path(__file__).parent
-CACHE = HERE.parent / "build" / "bench"
-GENERATE = HERE.parent / "examples" / "tollbooth" / "generate.py"
+from agreement import Disagreement, compare
+from data import CACHE, HERE, Prepared
+from figures import Round, figures_of, verdicts
+from measure import Measured, RunFailed, measure
+from report import Outcome, table, write
+from rivals.flink_home import HEAP, flink_python
+from scenarios import FLOOR, SCENARIOS, SPARK, Entrant, Scenario
+from tideglass.spark.java import use_java
 
-ENGINES = {
-    "tideglass": HERE / "tideglass_run.py",
-    "structured streaming": HERE / "rivals" / "structured_streaming.py",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One run of one engine: seconds it reports, CPU seconds and peak memory of its process tree."""
-
-    seconds: float
-    cpu_seconds: float
-    peak_mib: float
+DEFAULT = ("tumbling", "hopping", "session", "join", "small-batch")
+RESULTS = HERE / "results.json"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure tideglass beside its rivals.")
-    parser.add_argument("--query", choices=("tumbling", "hopping", "session", "project"), default="tumbling")
-    parser.add_argument("--format", choices=("json", "parquet"), default="json")
-    parser.add_argument("--events", type=int, default=4_000_000)
-    parser.add_argument("--small", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--engine", action="append", choices=tuple(ENGINES), help="default: all")
-    parser.add_argument("--cores", type=int, default=2)
-    options = parser.parse_args()
-    console = Console(highlight=False)
-    engines = options.engine or list(ENGINES)
-    small = data(options.small, options.format, console)
-    large = data(options.events, options.format, console)
-    results: dict[str, list[tuple[Measured, Measured]]] = {name: [] for name in engines}
-    for round_ in range(options.rounds):
-        for name in engines:
-            pair = []
-            for path in (small, large):
-                console.print(f"round {round_ + 1}: {name}, {path.parent.name} …", style="dim")
-                pair.append(measure(name, options, path))
-            results[name].append((pair[0], pair[1]))
-        if round_ == 0 and len(engines) > 1 and options.query == "tumbling":
-            console.print(agreement(large, options.format, engines))
-    console.print(report(options, results))
+class Bench:
+    """Runs scenarios as the options say and tells the console."""
 
+    def __init__(self, options: argparse.Namespace, console: Console) -> None:
+        self.options = options
+        self.console = console
 
-def data(events: int, file_format: str, console: Console) -> Path:
-    """The generated events, made once."""
-    root = CACHE / f"{file_format}-{events}"
-    if not (root / "toll").exists():
-        console.print(f"generating {events:,} events …", style="dim")
-        command = [sys.executable, str(GENERATE), "--events", str(events), "--out", f"{root}.part"]
-        subprocess.run([*command, "--format", file_format], check=True, stdout=subprocess.DEVNULL)
-        shutil.rmtree(root, ignore_errors=True)
-        os.replace(f"{root}.part", root)
-    return root / "toll"
+    def run(self, scenario: Scenario) -> Outcome:
+        """Agreement, then rounds. A failure is in the outcome; what was measured before it stays."""
+        self.console.rule(f"{scenario.name}: {scenario.title}")
+        entrants = [each for each in scenario.entrants if self.takes_part(each)]
+        merged = any(each.merged for each in entrants)
+        outcome = Outcome(scenario)
+        try:
+            self.console.print("preparing the events …", style="dim")
+            batches = scenario.batches
+            large = scenario.data.prepare(batches.total_events if batches else self.options.events, merged)
+            small = large if batches else scenario.data.prepare(self.options.small, merged)
+            outcome.events, outcome.small_events = large.events, small.events
+            self.agree(outcome, entrants, small)
+            self.rounds(outcome, entrants, small, large)
+        except (RunFailed, Disagreement, subprocess.CalledProcessError) as error:
+            outcome.failure = str(error)
+            self.console.print(f"{scenario.name} failed: {error}", style="red", markup=False)
+        outcome.figures = {
+            name: figures_of(rounds, scenario.batches) for name, rounds in outcome.rounds.items()
+        }
+        outcome.verdicts = verdicts(scenario, outcome.figures)
+        if outcome.figures and not outcome.failure:
+            self.console.print(table(outcome))
+        return outcome
 
+    def takes_part(self, entrant: Entrant) -> bool:
+        named: list[str] | None = self.options.engine
+        return named is None or entrant.program == "tideglass_run.py" or entrant.name in named
 
-def measure(name: str, options: argparse.Namespace, path: Path) -> Measured:
-    """Run one engine once. Raises SystemExit with its output when it fails."""
-    out = CACHE / "out" / name.replace(" ", "-")
-    command = [sys.executable, str(ENGINES[name]), "--query", options.query, "--input", str(path)]
-    command += ["--format", options.format, "--out", str(out), "--cores", str(options.cores)]
-    shutil.rmtree(out, ignore_errors=True)
-    log = CACHE / "last.log"
-    with log.open("w") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
-        peak_mib, cpu_seconds = watch(process)
-    text = log.read_text()
-    seconds = [line.split()[1] for line in text.splitlines() if line.startswith("seconds ")]
-    if process.returncode or not seconds:
-        raise SystemExit(f"{name} failed:\n{text[-4000:]}")
-    return Measured(float(seconds[-1]), cpu_seconds, peak_mib)
+    def agree(self, outcome: Outcome, entrants: list[Entrant], small: Prepared) -> None:
+        """Compare everybody's rows over the small input with DuckDB's. Raises Disagreement."""
+        scenario = outcome.scenario
+        floor = next(each for each in scenario.entrants if each.program == FLOOR.program)
+        self.once(scenario, floor, small)
+        expected = scenario.agreement.rows(self.out(floor), floor.rows)
+        for entrant in (each for each in entrants if each is not floor):
+            if not self.once(scenario, entrant, small).finished:
+                outcome.agreement[entrant.name] = "not compared: it did not finish"
+            else:
+                rows = scenario.agreement.rows(self.out(entrant), entrant.rows)
+                ours = entrant.program == "tideglass_run.py"
+                try:
+                    said = compare(
+                        scenario.agreement,
+                        scenario.data,
+                        small.root,
+                        expected,
+                        rows,
+                        exact=ours,
+                        flushes=entrant.program != SPARK.program,
+                    )
+                except Disagreement as error:
+                    raise Disagreement(f"{entrant.name} and {floor.name}: {error}") from error
+                outcome.agreement[entrant.name] = str(said)
+            self.console.print(f"  {entrant.name}: {outcome.agreement[entrant.name]}")
 
+    def rounds(self, outcome: Outcome, entrants: list[Entrant], small: Prepared, large: Prepared) -> None:
+        for number in range(self.options.rounds):
+            self.console.print(f"round {number + 1} of {self.options.rounds}", style="dim")
+            for entrant in entrants:
+                done = outcome.rounds.setdefault(entrant.name, [])
+                if not all(each.large.finished for each in done):
+                    continue
+                if outcome.scenario.batches:
+                    done.append(Round(large.events, self.once(outcome.scenario, entrant, large)))
+                    continue
+                first = self.once(outcome.scenario, entrant, small)
+                if first.finished:
+                    second = self.once(outcome.scenario, entrant, large)
+                    done.append(Round(large.events - small.events, second, first))
+                else:
+                    done.append(Round(small.events, first))
 
-def watch(process: subprocess.Popen[bytes]) -> tuple[float, float]:
-    """Peak memory (MiB) and CPU seconds of the process and all it started.
-
-    A page that several processes share is counted once (each has its part of it).
-    """
-    ticks = os.sysconf("SC_CLK_TCK")
-    peak, cpu = 0.0, {}
-    while process.poll() is None:
-        total = 0
-        for pid in session_pids(process.pid):
-            try:
-                fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            total += proportional_kib(pid)
-            cpu[pid] = (int(fields[11]) + int(fields[12])) / ticks
-        peak = max(peak, total / 2**10)
-        time.sleep(0.2)
-    return peak, sum(cpu.values())
-
-
-def proportional_kib(pid: int) -> int:
-    """Memory of one process, shared pages by its share of them."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
-
-
-def session_pids(leader: int) -> list[int]:
-    """Processes of the session `leader` leads."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            if int(fields[3]) == leader:
-                found.append(int(entry.name))
-    return found
-
-
-def agreement(path: Path, file_format: str, engines: list[str]) -> str:
-    """Compares the rows of the engines; says what is left out and why. SystemExit if any differ."""
-    reader = "read_json" if file_format == "json" else "read_parquet"
-    events = f"{reader}('{path}/*/*.{file_format}')"
-    ours, other = (CACHE / "out" / name.replace(" ", "-") / "rows" for name in engines[:2])
-    seconds = f"""
-        SELECT device, CAST(ceil({{time}} / 60000.0) AS BIGINT) AS minute FROM {events}
-        WHERE event_time - arrival_time > 300000 OR arrival_time - event_time > 120000
-    """
-    touched = (
-        " UNION ".join(seconds.format(time=time) for time in ("event_time", "(arrival_time - 120000)"))
-        + f""" UNION SELECT device, CAST(event_time // 60000 AS BIGINT) + n AS minute
-        FROM {events}, (VALUES (0), (1)) AS around(n) WHERE event_time % 60000 = 0"""
-    )
-    minute = "CAST(epoch_ms(CAST(window_end AS TIMESTAMPTZ)) // 60000 AS BIGINT)"
-    sql = f"""
-        WITH touched AS ({touched}),
-        a AS (SELECT device, {minute} AS minute, n, tolls, amount
-              FROM read_parquet('{ours}/*.parquet')),
-        b AS (SELECT device, {minute} AS minute, n, tolls, amount
-              FROM read_parquet('{other}/*.parquet')),
-        x AS (SELECT * FROM a WHERE (device, minute) NOT IN (SELECT (device, minute) FROM touched)
-              AND minute <= (SELECT max(minute) FROM b)),
-        y AS (SELECT * FROM b WHERE (device, minute) NOT IN (SELECT (device, minute) FROM touched))
-        SELECT (SELECT count(*) FROM a), (SELECT count(*) FROM x), count(*),
-               count(*) FILTER (x.n IS DISTINCT FROM y.n OR x.tolls IS DISTINCT FROM y.tolls
-                                OR abs(x.amount - y.amount) > 1e-9 * abs(y.amount)
-                                OR x.device IS NULL OR y.device IS NULL)
-        FROM x FULL JOIN y USING (device, minute)
-    """
-    row = duckdb.sql(sql).fetchall()[0]
-    rows, compared, joined, differing = row
-    if differing:
-        raise SystemExit(f"{differing} of {joined} rows differ between {engines[0]} and {engines[1]}")
-    return (
-        f"{engines[0]} and {engines[1]} agree on {compared:,} rows; {rows - compared:,} more hold "
-        "a late, early or boundary event, or are of the last minutes, which only one engine flushes"
-    )
-
-
-def report(options: argparse.Namespace, results: dict[str, list[tuple[Measured, Measured]]]) -> Table:
-    """Rates, ratios to the first engine, memory and CPU."""
-    table = Table(
-        title=f"{options.query}, {options.format}, {options.events:,} events, {options.cores} cores"
-    )
-    for column in ("engine", "events/s", "tideglass ×", "peak MiB", "CPU s / M events"):
-        table.add_column(column, justify="left" if column == "engine" else "right")
-    more = options.events - options.small
-    rates: dict[str, list[float]] = {
-        name: [more / max(large.seconds - small.seconds, 1e-9) for small, large in pairs]
-        for name, pairs in results.items()
-    }
-    first = next(iter(results))
-    for name, pairs in results.items():
-        ratios = [ours / theirs for ours, theirs in zip(rates[first], rates[name], strict=True)]
-        cpu = [(large.cpu_seconds - small.cpu_seconds) / more * 1e6 for small, large in pairs]
-        table.add_row(
-            name,
-            f"{statistics.median(rates[name]):,.0f}",
-            f"{statistics.median(ratios):.2f}",
-            f"{statistics.median(large.peak_mib for _, large in pairs):,.0f}",
-            f"{statistics.median(cpu):.2f}",
+    def once(self, scenario: Scenario, entrant: Entrant, data: Prepared) -> Measured:
+        """One run. Raises RunFailed."""
+        out = self.out(entrant)
+        shutil.rmtree(out, ignore_errors=True)
+        command = [self.python(entrant), str(HERE / entrant.program), *entrant.arguments]
+        command += [
+            "--query",
+            scenario.query_of(entrant),
+            "--data",
+            str(data.merged if entrant.merged else data.root),
+        ]
+        command += [
+            "--format",
+            scenario.data.file_format,
+            "--out",
+            str(out),
+            "--cores",
+            str(self.options.cores),
+        ]
+        if scenario.batches and entrant.program == "tideglass_run.py":
+            size = sum(each.stat().st_size for each in data.root.rglob("*") if each.is_file())
+            command += ["--batch-bytes", str(size * scenario.batches.events // data.events)]
+        path = os.pathsep.join((str(HERE), str(HERE.parent)) if entrant.python == "ours" else (str(HERE),))
+        environment = {**os.environ, "PYTHONPATH": path}
+        if entrant.python == "flink":
+            environment["JVM_ARGS"] = HEAP
+        try:
+            run = measure(command, environment, CACHE / "last.log", self.options.limit)
+        except RunFailed as error:
+            raise RunFailed(f"{entrant.name} failed:\n{error}") from error
+        said = f"{run.seconds:.1f} s" if run.finished else f"stopped after {run.seconds:.0f} s"
+        self.console.print(
+            f"  {entrant.name}, {data.events:,} events: {said}, {run.peak_mib:,.0f} MiB", style="dim"
         )
-    return table
+        return run
+
+    def out(self, entrant: Entrant) -> Path:
+        return CACHE / "out" / entrant.name.replace(" ", "-")
+
+    def python(self, entrant: Entrant) -> str:
+        return sys.executable if entrant.python == "ours" else str(flink_python())
+
+
+def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure tideglass beside its rivals.")
+    parser.add_argument("--scenario", nargs="+", choices=(*SCENARIOS, "all"), default=list(DEFAULT))
+    parser.add_argument("--engine", nargs="+", help="rivals that take part; default: all of the scenario")
+    parser.add_argument("--events", type=int, default=2_000_000, help="of the large input")
+    parser.add_argument("--small", type=int, default=500_000, help="of the small input")
+    parser.add_argument("--rounds", type=int, default=3, help="0: only compare the rows")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=600, help="seconds a run may take")
+    parser.add_argument("--list", action="store_true", help="name the scenarios and their bars, run nothing")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    options = options_of()
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 140  # a log has no width; the tables need this much
+    if options.list:
+        for scenario in SCENARIOS.values():
+            console.print(f"[bold]{scenario.name}[/]: {scenario.title}")
+            for bar in scenario.bars:
+                console.print(f"    {bar.text}")
+        return 0
+    os.environ["JAVA_HOME"] = str(use_java().home)
+    bench = Bench(options, console)
+    names = list(SCENARIOS) if "all" in options.scenario else options.scenario
+    outcomes: list[Outcome] = []
+    for name in names:
+        outcomes.append(bench.run(SCENARIOS[name]))
+        write(RESULTS, vars(options), outcomes)
+    console.print(f"every run is in {RESULTS.relative_to(HERE.parent)}", style="dim")
+    return 1 if any(each.failure for each in outcomes) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,15 +1,17 @@
-"""Runs one toll query with tideglass; prints the seconds from the start of the query to its end."""
+"""Runs one query of bench/toll with tideglass."""
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import time
 from pathlib import Path
 
+from programs import answer, arguments
 from tideglass.compile import compile_query
 from tideglass.connect.spec import Arrival, InputSpec, OutputSpec
 from tideglass.core.errors import Source
+from tideglass.job.metrics import Metrics
+from tideglass.job.outputs import BatchRows
 from tideglass.job.runner import Job, RunOptions, run
 from tideglass.job.settings import from_options
 from tideglass.spark.session import local_session
@@ -21,13 +23,8 @@ SETTINGS = {"late_arrival": "2m", "out_of_order": "2m", "policy": "adjust"}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--query", required=True)
-    parser.add_argument("--input", type=Path, required=True)
-    parser.add_argument("--format", default="json")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--batch-mb", type=int, default=512)
+    parser = arguments()
+    parser.add_argument("--batch-bytes", type=int, default=512 << 20)
     options = parser.parse_args()
     settings = from_options(SETTINGS)
     path = QUERIES / f"{options.query}.asaql"
@@ -36,23 +33,36 @@ def main() -> None:
     )
     shutil.rmtree(options.out, ignore_errors=True)
     arrival = Arrival(path=("arrival_time",), format="epoch_milliseconds")
-    toll = InputSpec(
-        name="toll", path=options.input, format=options.format, partitions="folders", arrival=arrival
-    )
     job = Job(
         name=options.query,
         compiled=compiled,
         settings=settings,
-        inputs={"toll": toll},
+        inputs={
+            name: InputSpec(
+                name=name,
+                path=options.data / name,
+                format=options.format,
+                partitions="folders",
+                arrival=arrival,
+            )
+            for name in compiled.topology.fields
+        },
         outputs={"result": OutputSpec(name="result", path=options.out / "rows", format="parquet")},
         run_directory=options.out / "run",
-        options=RunOptions(once=True, cores=options.cores, batch_bytes=options.batch_mb << 20),
+        options=RunOptions(once=True, cores=options.cores, batch_bytes=options.batch_bytes),
     )
     spark = local_session(options.cores, options.out / "spark.log")
-    started = time.monotonic()
-    metrics = run(job, lambda n, given, _: print(f"batch {n}: {time.monotonic() - started:.1f} s"), spark)
-    print(f"rows {metrics.output_rows}")
-    print(f"seconds {time.monotonic() - started:.3f}")
+    batches: list[tuple[int, float]] = []
+    started = last = time.monotonic()
+
+    def on_batch(number: int, given: BatchRows, metrics: Metrics) -> None:
+        nonlocal last
+        now = time.monotonic()
+        batches.append((metrics.events, round(now - last, 4)))
+        last = now
+
+    run(job, on_batch, spark)
+    answer(time.monotonic() - started, batches)
     spark.stop()
 
 

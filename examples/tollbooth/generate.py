@@ -4,7 +4,7 @@ Arrivals: a Poisson stream, 1 000 a second by default, over four booths (the inp
 one, arrival never runs backwards). Event time: arrival minus an exponential delay of mean 20 s, cut at
 119 s; each device's clock is off by its own constant, up to a second. One event in 1 000 is late by 1
 to 30 minutes, one in 2 000 early by 5 to 15. Booth 3 is idle for two minutes of every twenty. Devices
-are drawn with probability 1 / (rank + 10) ** 0.9 out of 10 000.
+are drawn with probability 1 / (rank + 10) ** 0.9 out of 10 000 (`--devices`).
 
 Writes `<out>/<stream>/<booth>/<n>.json` (or `.parquet`), 125 000 events a file:
 
@@ -32,16 +32,16 @@ START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 LETTERS = np.array(list("ABCDEFGHJKLMNPRSTUVWXYZ"))
 
 
-def toll_events(events: int, seed: int = 1, rate: float = 1000.0) -> pa.Table:
+def toll_events(events: int, seed: int = 1, rate: float = 1000.0, devices: int = DEVICES) -> pa.Table:
     """`events` rows in order of arrival."""
     random = np.random.default_rng(seed)
     arrival_ms = START_MS + np.cumsum(random.exponential(1000.0 / rate, events)).astype(np.int64)
     booth = random.integers(0, BOOTHS, events)
     idle = (booth == 3) & ((arrival_ms // 60_000) % 20 < 2)
     booth[idle] = random.integers(0, BOOTHS - 1, int(idle.sum()))
-    weight = 1.0 / (np.arange(DEVICES) + 10.0) ** 0.9
-    device = np.searchsorted(np.cumsum(weight / weight.sum()), random.random(events)).clip(0, DEVICES - 1)
-    clock_ms = random.integers(-1000, 1000, DEVICES)
+    weight = 1.0 / (np.arange(devices) + 10.0) ** 0.9
+    device = np.searchsorted(np.cumsum(weight / weight.sum()), random.random(events)).clip(0, devices - 1)
+    clock_ms = random.integers(-1000, 1000, devices)
     delay_ms = np.minimum(random.exponential(20_000.0, events), 119_000.0).astype(np.int64)
     event_ms = arrival_ms - delay_ms + np.minimum(clock_ms[device], delay_ms)
     kind = random.random(events)
@@ -54,7 +54,7 @@ def toll_events(events: int, seed: int = 1, rate: float = 1000.0) -> pa.Table:
         {
             "seq": np.arange(events),
             "partition": booth.astype(np.int64),
-            "device": pa.array(np.char.mod("device-%05d", np.arange(DEVICES))).take(pa.array(device)),
+            "device": pa.array(np.char.mod("device-%05d", np.arange(devices))).take(pa.array(device)),
             "event_time": event_ms,
             "arrival_time": arrival_ms,
             "tolls": random.integers(1, 11, events),
@@ -64,9 +64,9 @@ def toll_events(events: int, seed: int = 1, rate: float = 1000.0) -> pa.Table:
     )
 
 
-def entry_and_exit(events: int, seed: int = 1) -> tuple[pa.Table, pa.Table]:
+def entry_and_exit(events: int, seed: int = 1, devices: int = DEVICES) -> tuple[pa.Table, pa.Table]:
     """Cars that enter, and most of them again when they leave 30 s to 20 minutes later."""
-    entry = toll_events(events, seed)
+    entry = toll_events(events, seed, devices=devices)
     random = np.random.default_rng(seed + 1)
     stay_ms = random.integers(30_000, 1_200_000, events)
     leaves = random.random(events) < 0.9
@@ -122,13 +122,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--format", choices=("json", "parquet"), default="json")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--devices", type=int, default=DEVICES)
     parser.add_argument("--streams", choices=("toll", "entry-exit", "all"), default="toll")
     options = parser.parse_args()
     if options.streams in ("toll", "all"):
-        files = write_stream(toll_events(options.events, options.seed), options.out / "toll", options.format)
+        toll = toll_events(options.events, options.seed, devices=options.devices)
+        files = write_stream(toll, options.out / "toll", options.format)
         print(f"{options.events:,} toll events in {files} files under {options.out / 'toll'}")
     if options.streams in ("entry-exit", "all"):
-        entry, left = entry_and_exit(options.events, options.seed)
+        entry, left = entry_and_exit(options.events, options.seed, options.devices)
         for name, table in (("entry", entry), ("exit", left)):
             files = write_stream(table, options.out / name, options.format)
             print(f"{table.num_rows:,} {name} events in {files} files under {options.out / name}")
