@@ -98,7 +98,9 @@ class Frames:
                     chunks.append(Message(0, 0, Kind.CHUNK, 0, each.partition, each.to_bytes()))
             state = self.states.setdefault(name, MemoryState())
             task_ = IngressTask(self.topology, name, RowSink(), job)
-            sent += task_.run(reversed(chunks), state, now_ms, final=final)
+            if final:
+                chunks.append(Message(0, 0, Kind.END, 0, "", b""))
+            sent += task_.run(reversed(chunks), state, now_ms)
         for level in range(1, self.topology.levels + 1):
             received, sent = sent, []
             for key_group in range(self.topology.key_groups):

@@ -1,8 +1,10 @@
-"""One Spark session for every test here; without any Java they are skipped, and say so."""
+"""One Spark session for every test here, and one Kafka broker; without a Java, or the jars, tests are
+skipped, and say so."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tideglass.spark.java import find_java
-from tideglass.spark.session import local_session
+from tideglass.spark.session import Libraries, local_session
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "kafka"))
+
+from broker import running_broker
+from jars import JarsUnavailable, broker_jars, connector_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +39,22 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = local_session(2, tmp_path_factory.mktemp("spark") / "spark.log")
+    try:
+        libraries = Libraries(jars=connector_jars())
+    except JarsUnavailable:  # the fixture `broker` tells why
+        libraries = None
+    session = local_session(2, tmp_path_factory.mktemp("spark") / "spark.log", libraries)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real broker, which the session has the connector for."""
+    try:
+        connector_jars()
+        broker_jars()
+    except JarsUnavailable as error:
+        pytest.skip(f"NO KAFKA TEST RUNS: {error}")
+    with running_broker(tmp_path_factory.mktemp("broker")) as address:
+        yield address

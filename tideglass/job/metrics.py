@@ -39,7 +39,10 @@ class PartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class DataErrors:
-    """Events of one kind the deserializer refused, seen in one batch."""
+    """Events of one kind the deserializer refused, seen in one batch.
+
+    first_place: of the first of them: a place in its file, the offset of its message.
+    """
 
     input: str
     partition: str
@@ -47,6 +50,7 @@ class DataErrors:
     count: int
     message: str
     examples: tuple[str, ...]
+    first_place: int
 
 
 @dataclass(slots=True)
@@ -87,6 +91,7 @@ class Metrics:
                     error["count"],
                     error["message"],
                     tuple(error["examples"]),
+                    error["first_line"],
                 )
             )
 

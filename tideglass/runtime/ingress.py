@@ -53,18 +53,17 @@ class IngressTask:
         """Whether silence moves a watermark of this input at all (A-04)."""
         return any(reader.policies.floor_lag_ticks is not None for reader in self._scan.readers)
 
-    def run(
-        self, messages: Iterable[Message], state: State, now_ms: int | None = None, *, final: bool = False
-    ) -> list[Message]:
+    def run(self, messages: Iterable[Message], state: State, now_ms: int | None = None) -> list[Message]:
         """Scan a batch of every partition known, also of those that gave nothing.
 
         now_ms: the time of the batch, the same when it runs again; None: silence is not told.
-        final: the input has ended.
         """
         known = self._load(state)
         given: dict[str, list[FrameChunk]] = {}
+        final = False
         for message in messages:
-            if message.kind is Kind.CHUNK and message.body:
+            final = final or message.kind is Kind.END
+            if message.kind is Kind.CHUNK:
                 given.setdefault(message.sender, []).append(
                     FrameChunk.from_bytes(message.sender, message.body)
                 )

@@ -2,15 +2,18 @@
 
     kind      target            body
     CHUNK     -                 decoded events of the input partition `sender`, for the ingress of their input
+    END       -                 the input of the ingress has ended
     DATA      SendOp id         chunk of rows for the receiving key group
     MARK      -                 JSON {send id: watermark ticks}: how far the sender has come
     AHEAD     SendOp id         chunk (substream, watermark_ticks): substreams ahead of the sender's mark
     ROWS      output ordinal    chunk of result rows
+    RECORDS   output ordinal    rows as messages for a broker: their number in 8 bytes, then a chunk
     STAGED    output ordinal    manifest of a file written by the task, to be committed by the driver
     REPORT    -                 JSON: counters and watermarks for people and metrics
 
 DATA, MARK and AHEAD are for one key group of one level; a level passes on what is for a later one.
-CHUNK exists only where the scan is not part of the source: with inputs that are DataFrames.
+CHUNK and END exist only where the scan is not part of the source: with inputs that are DataFrames. The
+chunk of RECORDS goes to the broker from where it lies; the driver is told their number.
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ from typing import Any
 
 class Kind(StrEnum):
     CHUNK = "chunk"
+    END = "end"
     DATA = "data"
     MARK = "mark"
     AHEAD = "ahead"
     ROWS = "rows"
+    RECORDS = "records"
     STAGED = "staged"
     REPORT = "report"
 
@@ -54,5 +59,5 @@ def json_body(value: Any) -> bytes:
 
 def for_driver(messages: Iterable[Message]) -> list[Message]:
     """Messages only the driver reads, in a stable order."""
-    kinds = (Kind.ROWS, Kind.STAGED, Kind.REPORT)
+    kinds = (Kind.ROWS, Kind.RECORDS, Kind.STAGED, Kind.REPORT)
     return sorted((m for m in messages if m.kind in kinds), key=lambda m: (m.kind, m.target, m.sender))

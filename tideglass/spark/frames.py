@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -21,13 +22,14 @@ from pyspark.sql import types as sql_types
 from pyspark.taskcontext import TaskContext
 
 from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.formats.messages import Payload
 from tideglass.connect.inputs.frame import FrameSpec, chunks_of_frame
 from tideglass.connect.outputs.columns import fixed_columns
 from tideglass.core.errors import InputError, TideglassError
 from tideglass.core.types import Type
 from tideglass.plan.topology import Topology
 from tideglass.runtime.chunk import from_bytes
-from tideglass.runtime.exchange import RowSink
+from tideglass.runtime.exchange import RowSink, Sink
 from tideglass.runtime.message import Kind
 from tideglass.spark.ingress import IngressProcessor
 from tideglass.spark.key_groups import key_numbers
@@ -90,8 +92,9 @@ class FrameInput:
     whole number, by which the rows of a partition are ordered; without it they are ordered by arrival.
     All three stay columns of the input.
 
-    payload: the column that holds each event, or an array of events, as JSON; without it the columns are
-    the event. metadata: names the query may use for other columns of such a message, each with its column.
+    payload: the column that holds messages of events, JSON unless `payload_as` says otherwise; without it
+    the columns are the event. metadata: names the query may use for other columns of such a message, each
+    with its column.
     """
 
     df: DataFrame
@@ -100,6 +103,7 @@ class FrameInput:
     offset: str | None = None
     payload: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    payload_as: Payload = Payload()
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -163,30 +167,63 @@ def query_frames(
     streams = any(streaming.values())
     if streams:
         _check_session(spark, topology.key_groups)
-    numbers = key_numbers(max(topology.key_groups, len(inputs)))
-    input_of = {numbers[place]: name for place, name in enumerate(inputs)}
-    number_of = {name: number for number, name in input_of.items()}
-    chunks = [_chunks(each, name, number_of[name], topology) for name, each in inputs.items()]
-    if not streams:
-        chunks.append(_nothing(spark, list(number_of.values())))
-    idles = streams and any(reader.policies.floor_lag_ticks is not None for reader in topology.readers)
     sink = RowSink()
+    if streams:
+        messages = ingressed(topology, inputs, sink, job, IDLE_MS if idles(topology) else None)
+    else:
+        ends = spark.createDataFrame(
+            list(end_rows(ingress_numbers(topology, inputs).values())), MESSAGE_SCHEMA
+        )
+        messages = ingressed(topology, inputs, sink, job, None, ends)
+    messages = staged(messages, topology, sink, key_numbers(topology.key_groups), remembers=True)
+    return {name: _rows(messages, ordinal, types[name]) for ordinal, name in enumerate(topology.outputs)}
+
+
+def idles(topology: Topology) -> bool:
+    """Whether silence moves the watermark of any input."""
+    return any(reader.policies.floor_lag_ticks is not None for reader in topology.readers)
+
+
+def ingress_numbers(topology: Topology, inputs: Mapping[str, FrameInput]) -> dict[str, int]:
+    """The number Spark hashes for the ingress of each input, so that they share no task if they can."""
+    return dict(zip(inputs, key_numbers(max(topology.key_groups, len(inputs))), strict=False))
+
+
+def end_rows(numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+    """Messages that end the inputs of these numbers; an input without a row ends as well."""
+    return ((number, 0, Kind.END.value, 0, "", b"") for number in numbers)
+
+
+def ingressed(
+    topology: Topology,
+    inputs: Mapping[str, FrameInput],
+    sink: Sink,
+    job: str,
+    idle_ms: int | None,
+    ends: DataFrame | None = None,
+) -> DataFrame:
+    """The inputs behind their policies: messages for the stages and the driver.
+
+    inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to. idle_ms:
+    how often silence is told; None: never. ends: messages that tell the ingresses of the end.
+    """
+    numbers = ingress_numbers(topology, inputs)
+    chunks = [_chunks(each, name, numbers[name], topology) for name, each in inputs.items()]
     ingress = IngressProcessor(
         topology,
         sink,
         job,
-        input_of,
+        {number: name for name, number in numbers.items()},
         key_numbers(topology.key_groups),
-        IDLE_MS if idles else None,
-        final=not streams,
+        idle_ms,
     )
-    messages = (
-        reduce(DataFrame.unionAll, chunks)
+    return (
+        reduce(DataFrame.unionAll, chunks if ends is None else [*chunks, ends])
         .groupBy("key_group")
-        .transformWithState(ingress, MESSAGE_SCHEMA, "Append", "ProcessingTime" if idles else "None")
+        .transformWithState(
+            ingress, MESSAGE_SCHEMA, "Append", "None" if idle_ms is None else "ProcessingTime"
+        )
     )
-    messages = staged(messages, topology, sink, key_numbers(topology.key_groups), remembers=True)
-    return {name: _rows(messages, ordinal, types[name]) for ordinal, name in enumerate(topology.outputs)}
 
 
 def _check_session(spark: SparkSession, key_groups: int) -> None:
@@ -217,7 +254,13 @@ def _chunks(given: FrameInput, name: str, number: int, topology: Topology) -> Da
     needed = topology.fields[name]
     fields = Fields(needed.paths, needed.whole, needed.payload_types)
     spec = FrameSpec(
-        name, arrival, given.partition, given.offset, given.payload, tuple(given.metadata.items())
+        name,
+        arrival,
+        given.partition,
+        given.offset,
+        given.payload,
+        tuple(given.metadata.items()),
+        given.payload_as,
     )
     columns = [fn.col("`" + c.replace("`", "``") + "`") for c in spec.columns(tuple(df.columns), fields)]
     level = topology.level
@@ -247,12 +290,6 @@ def gathered(batches: Iterator[pa.RecordBatch], rows: int = CHUNK_ROWS) -> Itera
             held = []
     if held:
         yield pa.Table.from_batches(held)
-
-
-def _nothing(spark: SparkSession, numbers: Sequence[int]) -> DataFrame:
-    """A message for every ingress, so that an input without a row ends as well."""
-    rows = [(number, 0, Kind.CHUNK.value, 0, "", b"") for number in numbers]
-    return spark.createDataFrame(rows, MESSAGE_SCHEMA)
 
 
 # ---------------------------------------------------------------- out

@@ -35,7 +35,7 @@ class IngressProcessor(StatefulProcessor):
     """Hosts an IngressTask per input in Spark. Pickled to the workers; everything else is made there.
 
     input_of: the input of each number Spark hashes. idle_ms: how often silence is told to the stages;
-    None: never. final: the inputs end with this run, which is a batch.
+    None: never.
     """
 
     def __init__(
@@ -46,7 +46,6 @@ class IngressProcessor(StatefulProcessor):
         input_of: dict[int, str],
         key_of: tuple[int, ...],
         idle_ms: int | None,
-        final: bool,
     ) -> None:
         self._topology = topology
         self._sink = sink
@@ -54,7 +53,6 @@ class IngressProcessor(StatefulProcessor):
         self._input_of = input_of
         self._key_of = key_of
         self._idle_ms = idle_ms
-        self._final = final
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -79,7 +77,7 @@ class IngressProcessor(StatefulProcessor):
             for timer_ms in list(self._handle.listTimers()):
                 self._handle.deleteTimer(timer_ms)
             self._handle.registerTimer(now_ms + self._idle_ms)
-        for message in task.run(messages, _InputState(self._named), now_ms, final=self._final):
+        for message in task.run(messages, _InputState(self._named), now_ms):
             yield row_of(message, self._key_of)
 
     def close(self) -> None:

@@ -9,19 +9,21 @@ the event, and of the message `KafkaKey` (text), `KafkaHeaders` (an array of key
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from tideglass.core.errors import InputError, TideglassError
+from tideglass.connect.formats.avro import checked_schema
+from tideglass.connect.formats.messages import MessageFormat, Payload
+from tideglass.core.errors import TideglassError
 from tideglass.spark.frames import FrameInput
 
 #: Spark's connector for the Spark that runs.
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
+JSON = Payload()
 _LOG_APPEND_TIME = 1
 _METADATA = {"KafkaKey": "key", "KafkaHeaders": "headers", "KafkaTopic": "topic"}
 
@@ -30,20 +32,26 @@ def kafka(
     spark: SparkSession,
     topic: str,
     bootstrap_servers: str,
-    format: Literal["json", "csv"] = "json",
+    format: MessageFormat = "json",
     options: Mapping[str, str] | None = None,
     *,
     create_time: bool = False,
+    delimiter: str = ",",
+    avro_schema: str | None = None,
+    finished: bool = False,
 ) -> FrameInput:
-    """A topic as a streaming input of `tideglass.query`.
+    """A topic as an input of `tideglass.query`.
 
     options: of Spark's Kafka source, as `startingOffsets`, `maxOffsetsPerTrigger`, `kafka.security.protocol`.
     create_time: take the producers' stamps for arrival times where the broker does not set its own.
-    Raises InputError for what is not supported, TideglassError without the connector.
+    delimiter: of CSV. avro_schema: of plain Avro messages, as JSON text; without it they are object
+    containers. finished: what the topic holds now (or up to `endingOffsets`), not a stream.
+    Raises InputError for a schema that is none, TideglassError without the connector.
     """
-    if format != "json":
-        raise InputError("CSV in Kafka messages is understood, not yet supported by this version; use json")
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap_servers)
+    if format == "avro" and avro_schema is not None:
+        checked_schema(avro_schema)
+    source = spark.read if finished else spark.readStream
+    reader = source.format("kafka").option("kafka.bootstrap.servers", bootstrap_servers)
     reader = reader.option("subscribe", topic).option("includeHeaders", "true").options(**dict(options or {}))
     try:
         messages = reader.load()
@@ -55,10 +63,14 @@ def kafka(
                 "in spark.jars"
             ) from error
         raise
-    return messages_input(messages, create_time=create_time)
+    return messages_input(
+        messages, create_time=create_time, payload_as=Payload(format, delimiter, avro_schema)
+    )
 
 
-def messages_input(messages: DataFrame, *, create_time: bool = False) -> FrameInput:
+def messages_input(
+    messages: DataFrame, *, create_time: bool = False, payload_as: Payload = JSON
+) -> FrameInput:
     """A DataFrame with the columns of Spark's Kafka source as an input, streaming or not.
 
     A message without the broker's own stamp stops the query unless `create_time`: a producer's clock says
@@ -98,4 +110,5 @@ def messages_input(messages: DataFrame, *, create_time: bool = False) -> FrameIn
         offset="offset",
         payload="value",
         metadata=_METADATA,
+        payload_as=payload_as,
     )

@@ -6,9 +6,11 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tideglass.core.errors import TideglassError
 from tideglass.spark.java import use_java
 
 if TYPE_CHECKING:
@@ -54,11 +56,35 @@ LOCAL_CHECKPOINTS = (
 )
 
 
-def local_session(cores: int | None = None, log: Path | None = None) -> SparkSession:
+@dataclass(frozen=True, slots=True)
+class Libraries:
+    """Java libraries a session needs besides Spark's own, as connectors.
+
+    packages: Maven coordinates with commas between them, which Spark fetches with all they need. jars: a
+    folder of jars, which is asked first.
+    """
+
+    packages: str = ""
+    jars: Path | None = None
+
+    def settings(self) -> dict[str, str]:
+        """As Spark spells them. Raises TideglassError for a folder that holds no jar."""
+        if self.jars is None:
+            return {"spark.jars.packages": self.packages} if self.packages else {}
+        found = sorted(self.jars.glob("*.jar"))
+        if not found:
+            raise TideglassError(f"{self.jars} is no folder of jars")
+        return {"spark.jars": ",".join(str(jar.resolve()) for jar in found)}
+
+
+def local_session(
+    cores: int | None = None, log: Path | None = None, libraries: Libraries | None = None
+) -> SparkSession:
     """A session in this process, on `cores` cores (all of them when None).
 
     log: file for what Spark and its workers print; it would otherwise fall between our own lines.
-    A session that is already there is used as it is, except for the settings above.
+    libraries: none when None. A session that is already there is used as it is, except for the settings
+    above.
     """
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -75,7 +101,7 @@ def local_session(cores: int | None = None, log: Path | None = None) -> SparkSes
         .config("spark.driver.memory", os.environ.get("TIDEGLASS_DRIVER_MEMORY", "2g"))
         .config("spark.log.level", "ERROR")
     )
-    for name, value in SETTINGS.items():
+    for name, value in (SETTINGS | (libraries or Libraries()).settings()).items():
         builder = builder.config(name, value)
     if log is None:
         return builder.getOrCreate()

@@ -107,7 +107,7 @@ def _natural(array: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Type, Mask |
         texts = [None if v is None else base64.b64encode(v).decode() for v in array.to_pylist()]
         return pa.array(texts, pa.string()), Type.NVARCHAR, None
     if is_.is_nested(kind):
-        texts = [None if value is None else _json(value) for value in _plain_maps(array)]
+        texts = [None if value is None else json_text(value) for value in _plain_maps(array)]
         return pa.array(texts, pa.string()), Type.RECORD if is_.is_struct(kind) else Type.ARRAY, None
     return pc.cast(array, pa.string()), Type.NVARCHAR, None
 
@@ -144,7 +144,8 @@ def _plain_maps(array: pa.Array) -> list[Any]:
     return cast("list[Any]", array.to_pylist())
 
 
-def _json(value: Any) -> str:
+def json_text(value: Any) -> str:
+    """The JSON text of a nested value; what JSON lacks is text: times in ISO, bytes in base64."""
     return json.dumps(_finite(value), default=_json_value, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -1,7 +1,7 @@
 """Rows of a DataFrame as events: the columns Spark hands over become chunks, one per input partition.
 
 The columns go through the decoder of Parquet files, so that a value is the same whichever way it came;
-so does a column of messages, whose payloads are the events, through that of JSON files.
+so does a column of messages, whose payloads are the events, through those of files of their format.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow.compute
 from tideglass.connect.formats.decoded import (
     INVALID_DATA,
     LINE,
+    Decoded,
     Fields,
     Ints,
     Mask,
@@ -25,7 +26,7 @@ from tideglass.connect.formats.decoded import (
     Rejected,
     column_name,
 )
-from tideglass.connect.formats.json import decode_json, explode_payloads
+from tideglass.connect.formats.messages import Payload, decode_messages
 from tideglass.connect.formats.parquet import decode_parquet, value_column, wanted_columns
 from tideglass.connect.inputs.arrival import arrival_ticks
 from tideglass.connect.inputs.reading import Chunk
@@ -48,9 +49,9 @@ class FrameSpec:
 
     arrival: a timestamp, or ISO text; None: a row arrives at its event time. partition: any type, its
     text names the partition; None: there is one. offset: whole number that grows within the partition;
-    None: rows are in the order of their arrival. payload: the column that holds JSON, one event or an
-    array of them; None: the columns are the event. metadata: of a message, names a query may use for
-    other columns, each with its column.
+    None: rows are in the order of their arrival. payload: the column that holds messages, each with one
+    event or more, as `payload_as` says; None: the columns are the event. metadata: of a message, names a
+    query may use for other columns, each with its column.
     """
 
     name: str
@@ -59,6 +60,7 @@ class FrameSpec:
     offset: str | None = None
     payload: str | None = None
     metadata: tuple[tuple[str, str], ...] = ()
+    payload_as: Payload = Payload()
 
     def columns(self, names: tuple[str, ...], fields: Fields) -> list[str]:
         """The columns of the DataFrame that are needed at all."""
@@ -83,7 +85,11 @@ class FrameChunk:
     chunk: Chunk
 
     def to_bytes(self) -> bytes:
-        header = {"order": self.order, "rejected": [asdict(each) for each in self.chunk.rejected]}
+        header = {
+            "order": self.order,
+            "rejected": [asdict(each) for each in self.chunk.rejected],
+            "bytes": self.chunk.bytes_read,
+        }
         table = self.chunk.table
         metadata = {**(table.schema.metadata or {}), _HEADER: json.dumps(header).encode()}
         sink = pa.BufferOutputStream()
@@ -99,7 +105,8 @@ class FrameChunk:
         refused: list[dict[str, Any]] = header["rejected"]
         rejected = tuple(replace(Rejected(**each), examples=tuple(each["examples"])) for each in refused)
         task, number = header["order"]
-        return FrameChunk(partition, (task, number), Chunk(table.replace_schema_metadata(), rejected))
+        chunk = Chunk(table.replace_schema_metadata(), rejected, header["bytes"])
+        return FrameChunk(partition, (task, number), chunk)
 
 
 def chunks_of_frame(
@@ -126,7 +133,10 @@ def in_order(chunks: list[FrameChunk], next_offset: int) -> tuple[list[Chunk], i
             offsets = np.arange(next_offset, next_offset + table.num_rows, dtype=np.int64)
             table = table.append_column(field(OFFSET, Type.BIGINT), pa.array(offsets))
             next_offset += table.num_rows
-        result.append(Chunk(table, _rejected(given) if place == 0 else ()))
+        if place == 0:
+            result.append(Chunk(table, _rejected(given), sum(chunk.bytes_read for chunk in given)))
+        else:
+            result.append(Chunk(table))
     return result, next_offset
 
 
@@ -168,16 +178,29 @@ def _chunk(rows: pa.Table, spec: FrameSpec, fields: Fields, level: str) -> Chunk
         chosen = rows.select(wanted) if wanted else pa.table({"$nothing": pa.nulls(rows.num_rows)})
         decoded = decode_parquet(chosen, fields, level)
         message_of = np.arange(rows.num_rows)
+        bytes_read = 0
     else:
-        texts, message_of = explode_payloads(flat(rows[spec.payload]))
-        decoded = decode_json(texts, fields, level)
+        payloads = flat(rows[spec.payload])
+        decoded, message_of = decode_messages(payloads, spec.payload_as, fields, level)
+        decoded = Decoded(decoded.table, _with_offsets(decoded.rejected, rows, spec.offset))
+        bytes_read = pc.sum(pc.binary_length(payloads)).as_py() or 0
     events = _Events(decoded.table, message_of, rows)
     events.add_metadata(spec.metadata, fields, level)
     refusals = Refusals()
     events.add_arrival(spec.arrival, refusals)
     if spec.offset is not None:
         events.add_offset(spec.offset, spec.payload is not None, refusals)
-    return Chunk(events.table.drop_columns([LINE]), (*decoded.rejected, *refusals.all()))
+    return Chunk(events.table.drop_columns([LINE]), (*decoded.rejected, *refusals.all()), bytes_read)
+
+
+def _with_offsets(
+    rejected: tuple[Rejected, ...], messages: pa.Table, offset: str | None
+) -> tuple[Rejected, ...]:
+    """What was refused, its first place being the offset of the message where a column says it."""
+    if offset is None:
+        return rejected
+    offsets = messages[offset]
+    return tuple(replace(each, first_line=offsets[each.first_line].as_py() or 0) for each in rejected)
 
 
 @dataclass(slots=True)
