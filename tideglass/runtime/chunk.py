@@ -11,10 +11,19 @@ from tideglass.core import sql
 from tideglass.core.values import coded_text
 
 
+#: Bytes of a table from which on it is compressed: what crosses Spark is copied half a dozen times there
+#: (socket, JVM heap, shuffle file, state store) and LZ4 takes less time than one of these copies.
+COMPRESSED_FROM_BYTES = 1 << 14
+
+_PLAIN = pa.ipc.IpcWriteOptions()
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
 def to_bytes(table: pa.Table) -> bytes:
     """The table as one Arrow IPC stream, field metadata (and so every type) included."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    options = _COMPRESSED if table.nbytes >= COMPRESSED_FROM_BYTES else _PLAIN
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table.combine_chunks())
     return sink.getvalue().to_pybytes()
 

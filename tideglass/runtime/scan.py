@@ -52,7 +52,7 @@ _EVENT_TIME = "$event_time"
 
 #: Rows a scan gathers before it runs the operators of level 0 on them: enough for the
 #: pre-aggregation to find equal keys, few enough to stay small in memory.
-ROWS_PER_RUN = 1 << 20
+ROWS_PER_RUN = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)

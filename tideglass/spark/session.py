@@ -26,6 +26,9 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     # The offset of an earlier batch may be a silent one; a batch without rows still moves watermarks.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    # Chunks are compressed already.
+    "spark.shuffle.compress": "false",
+    "spark.shuffle.spill.compress": "false",
     # Workers start with everything imported.
     "spark.python.daemon.module": "tideglass.spark.daemon",
     "spark.sql.session.timeZone": "UTC",
