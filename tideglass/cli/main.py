@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from tideglass.cli import check, explain, new, run, simulate, test
+from tideglass.cli import check, explain, new, restart, run, runs, simulate, start, status, stop, test
 from tideglass.core.errors import TideglassError
 
 app = typer.Typer(
@@ -30,11 +30,16 @@ COMMANDS = {
     "check": check.check,
     "explain": explain.explain,
     "run": run.run,
+    "start": start.start,
+    "status": status.status,
+    "runs": runs.runs,
+    "stop": stop.stop,
+    "restart": restart.restart,
     "simulate": simulate.simulate,
     "test": test.run_test_cases,
 }
 for command_name, command in COMMANDS.items():
-    app.command(command_name)(command)
+    app.command(command_name, context_settings=start.PASSES_ON if command_name == "start" else None)(command)
 
 
 def _print_version(wanted: bool) -> None:

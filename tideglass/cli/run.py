@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tideglass.cli.job import ProjectArgument, RunDirOption, catch_up_line, seconds_text
+
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
     from tideglass.job.metrics import Metrics, PartitionFacts
     from tideglass.job.outputs import BatchRows
+    from tideglass.job.recovery import CatchUp
     from tideglass.job.runner import Job, RunOptions
+
+#: Options that say how one run begins; a restart does not repeat them.
+ONCE_ONLY = ("fresh", "overwrite")
+#: How often a run that is not on a terminal says how far it has caught up.
+TELL_SECONDS = 10.0
 
 
 def run(
-    project: Annotated[
-        Path, typer.Argument(help="A project's folder, its asaproj.json, or a query file.")
-    ] = Path("."),
+    context: typer.Context,
+    project: ProjectArgument = Path("."),
     inputs: Annotated[
         list[str] | None, typer.Option("--input", metavar="NAME=PATH", help="Files or folder of an input.")
     ] = None,
@@ -31,7 +38,7 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="The input is finished: read all, flush, end.")
     ] = False,
-    run_dir: Annotated[Path | None, typer.Option(help="Where checkpoint and log live.")] = None,
+    run_dir: RunDirOption = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start a new run; its rows replace old ones.")
     ] = False,
@@ -59,6 +66,7 @@ def run(
         cores=cores,
         key_groups=key_groups,
         batch_bytes=batch_mb * 1024 * 1024,
+        arguments=arguments_of(context),
     )
     loaded = load_project(project)
     job = plan_job(loaded, options)
@@ -78,34 +86,72 @@ def run(
 
 
 def run_with_progress(job: Job, console: Console, *, quiet: bool = False) -> Metrics:
-    """Run the job and show how far it is: live on a terminal, a line a batch elsewhere."""
+    """Run the job and show how far it is: live on a terminal, elsewhere a line for each batch with rows."""
     from rich.live import Live
 
     from tideglass.connect.outputs.console import show
     from tideglass.job.runner import run as run_job
 
+    told_seconds = began = time.monotonic()
+    caught_up = False
+
+    def tell_of_catching_up(catch_up: CatchUp | None) -> None:
+        nonlocal told_seconds, caught_up
+        if catch_up is None or caught_up or catch_up.goal_size == catch_up.began_size:
+            return
+        caught_up = catch_up.done
+        now = time.monotonic()
+        if caught_up:
+            took = seconds_text(catch_up.seconds)
+            console.print(f"caught up with what was there in {took}: {catch_up.events:,} events")
+        elif live is None and now - told_seconds > TELL_SECONDS:
+            told_seconds = now
+            console.print(catch_up_line(catch_up.status(now)), markup=False)
+
     live = Live(console=console, refresh_per_second=4) if console.is_terminal and not quiet else None
-    began = time.monotonic()
     seen = 0
 
     def watch(batch_id: int, given: BatchRows, metrics: Metrics) -> None:
         nonlocal began, seen
         now = time.monotonic()
+        seen = max(seen, metrics.events_before)
         rate = (metrics.events - seen) / max(now - began, 1e-9)
         began, seen = now, metrics.events
         for spec, table in given.shown:
             show(table, spec, batch_id, console)
+        rows = sum(given.rows.values())
         if live is not None:
-            live.update(progress_table(metrics, rate))
-        elif not quiet:
-            rows = sum(given.rows.values())
+            live.update(progress(metrics, rate))
+        elif not quiet and (rate or rows):
             console.print(f"batch {batch_id}: {metrics.events:,} events, {rate:,.0f}/s, {rows:,} rows out")
+        if not quiet:
+            tell_of_catching_up(metrics.catch_up)
 
     if live is None:
         return run_job(job, watch)
     with live:
         live.update("starting Spark …")
         return run_job(job, watch)
+
+
+def arguments_of(context: typer.Context) -> tuple[str, ...]:
+    """What the user said, as arguments that say it again; without what concerns this one run only."""
+    from click.core import Argument, Option, ParameterSource
+
+    said: list[str] = []
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        value: Any = context.params.get(name)
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in ONCE_ONLY:
+            continue
+        if isinstance(parameter, Argument):
+            said.append(str(value))
+        elif isinstance(parameter, Option) and parameter.is_flag:
+            said.append(parameter.opts[0])
+        else:
+            for each in value if parameter.multiple else (value,):
+                said += [parameter.opts[0], str(each)]
+    return tuple(said)
 
 
 def pairs(given: list[str] | None, option: str) -> dict[str, str]:
@@ -119,6 +165,18 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
             raise ProjectError(f"{option} {text!r} is not NAME=PATH")
         result[name] = path
     return result
+
+
+def progress(metrics: Metrics, rate: float | None = None) -> RenderableType:
+    """The table, and below it a bar while the run catches up with what was there when it started."""
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+
+    table, catch_up = progress_table(metrics, rate), metrics.catch_up
+    if catch_up is None or catch_up.done:
+        return table
+    bar = ProgressBar(total=1.0, completed=catch_up.share, width=60)
+    return Group(table, bar, catch_up_line(catch_up.status(time.monotonic())))
 
 
 def progress_table(metrics: Metrics, rate: float | None = None) -> Table:

@@ -10,7 +10,7 @@ from tideglass.bind.catalog import InputInfo, did_you_mean
 from tideglass.compile import Compiled, compile_query
 from tideglass.core.errors import Diagnostic, InputError, QueryError, Source
 from tideglass.core.types import Type
-from tideglass.job.manifest import Manifest
+from tideglass.job.manifest import STATE_FORMAT, plan_hash
 from tideglass.job.settings import JobSettings, from_options
 from tideglass.plan.types import output_types
 
@@ -58,9 +58,10 @@ def query(
     _check_arrival(compiled, read)
     known = {name: each.field_types(job_settings.compatibility_level) for name, each in read.items()}
     types = _output_types(compiled, known)
-    manifest = Manifest.of(compiled.topology, job_settings, finished_input=False)
-    job = hashlib.sha256(repr((manifest, types)).encode()).hexdigest()[:16]
-    return query_frames(spark, compiled.topology, read, types, job)
+    topology = compiled.topology
+    belongs_to = (STATE_FORMAT, plan_hash(topology), job_settings.to_json(), topology.key_groups, types)
+    job = hashlib.sha256(repr(belongs_to).encode()).hexdigest()[:16]
+    return query_frames(spark, topology, read, types, job)
 
 
 def _frame(name: str, given: Any) -> FrameInput:

@@ -60,6 +60,44 @@ def project_path(base: Path, text: str) -> Path:
     return found if found.exists() else plain
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The `asaproj.json`, the query and the folder a path names; the first two may be found later."""
+
+    manifest: Path | None
+    query: Path | None
+    folder: Path
+
+
+def project_entry(path: Path) -> Entry:
+    """What a path that names a project leads to. Raises ProjectError when it names none."""
+    if not path.exists():
+        raise ProjectError(
+            f"{path}: there is no such file or folder; name a project's folder or its asaproj.json"
+        )
+    if path.is_file():
+        if path.suffix.lower() == ".asaql":
+            beside = path.parent / "asaproj.json"
+            return Entry(beside if beside.exists() else None, path, path.parent)
+        if path.suffix.lower() == ".asaproj":
+            raise ProjectError(
+                f"{path}: the XML project of Visual Studio is understood, not yet supported; "
+                "name the .asaql file instead, or open the project in VS Code, which writes asaproj.json"
+            )
+        return Entry(path, None, path.parent)
+    manifest = project_path(path, "asaproj.json")
+    if manifest.exists():
+        return Entry(manifest, None, path)
+    queries = sorted(path.glob("*.asaql"))
+    if len(queries) != 1:
+        found = ", ".join(query.name for query in queries) or "none"
+        raise ProjectError(
+            f"{path}: no asaproj.json, and not exactly one .asaql file ({found}); "
+            "name the query file, or make a project with: tideglass new DIR"
+        )
+    return Entry(None, queries[0], path)
+
+
 def read_text(path: Path, problems: Problems) -> str | None:
     """The text of a UTF-8 file, its byte-order mark left out; None after a reported problem."""
     try:

@@ -1,9 +1,7 @@
-"""The manifest of a run directory: which job its checkpoint belongs to.
+"""The manifest of a job directory: which job its state belongs to, and how that state was begun.
 
-<run>/manifest.json   this
-<run>/checkpoint/     Spark's checkpoint: offsets, commits, state
-<run>/ingress/        state of the input partitions, by batch
-<run>/spark.log       what Spark printed
+What a job is made of is written down piece by piece, so that a later run can say what has changed and
+whether the state still fits; `changes.py` compares.
 """
 
 from __future__ import annotations
@@ -11,82 +9,159 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from tideglass.compile import Compiled
+from tideglass.connect.spec import InputSpec, OutputSpec
 from tideglass.core.errors import StateError
 from tideglass.job.settings import JobSettings
+from tideglass.job.start import StartMode, StartPlan
+from tideglass.plan.fingerprint import state_parts
+from tideglass.plan.nodes import Node, Plan
+from tideglass.plan.rules import steps_read
 from tideglass.plan.topology import Topology
 
 #: Changes when state written by this version cannot be read by the one before, or the reverse.
-STATE_FORMAT = 1
+#: 1: state by the number of its operator. 2: by what the operator does (`plan.fingerprint`).
+STATE_FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StepHash:
+    """A step or output of the query: what it does itself, and with all that feeds it."""
+
+    own: str
+    whole: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a job is made of.
+
+    query: hash of its text. plan: hash of everything that decides what the operators do and where.
+    steps: of every step by its name, of every output as `INTO name`. state: what there is state of.
+    schemas: per input, the fields the query reads and the types CREATE TABLE pins. inputs, outputs: how
+    they are read and written, and where, paths as seen from the job directory.
+    """
+
+    query: str
+    plan: str
+    steps: Mapping[str, StepHash]
+    state: tuple[str, ...]
+    settings: Mapping[str, Any]
+    key_groups: int
+    inputs: Mapping[str, Mapping[str, Any]]
+    schemas: Mapping[str, Mapping[str, str]]
+    outputs: Mapping[str, Mapping[str, Any]]
+    finished_input: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What must be the same for a run to go on from its checkpoint.
+    """The identity of the job when it last started, and the plan its newest generation began with.
 
-    plan: hash of everything that decides what the operators do and where (not of the query's layout).
+    identity: None when a version of this package wrote it whose state this one cannot read.
     """
 
     state_format: int
-    plan: str
-    settings: str
-    key_groups: int
-    inputs: tuple[str, ...]
-    finished_input: bool
+    begun: StartPlan
+    identity: Identity | None
 
-    @staticmethod
-    def of(topology: Topology, settings: JobSettings, finished_input: bool) -> Manifest:
-        # Spans are no part of an expression's representation, so moving text changes nothing.
-        plan = repr((topology.ops, topology.readers, topology.fields, topology.functions, topology.level))
-        return Manifest(
-            STATE_FORMAT,
-            hashlib.sha256(plan.encode()).hexdigest()[:16],
-            settings.to_json(),
-            topology.key_groups,
-            tuple(sorted(topology.fields)),
-            finished_input,
+
+def identity_of(
+    compiled: Compiled,
+    settings: JobSettings,
+    inputs: Mapping[str, InputSpec],
+    outputs: Mapping[str, OutputSpec],
+    directory: Path,
+    *,
+    finished_input: bool,
+) -> Identity:
+    """The identity of a job whose directory is `directory`."""
+    topology = compiled.topology
+    return Identity(
+        query=_hash(compiled.source.text),
+        plan=plan_hash(topology),
+        steps=_step_hashes(compiled.plan),
+        state=state_parts(topology),
+        settings=asdict(settings),
+        key_groups=topology.key_groups,
+        inputs={name: _seen_from(directory, spec) for name, spec in sorted(inputs.items())},
+        schemas={
+            name: {".".join(path): "" for path in needed.paths}
+            | {path: type_.value for path, type_ in needed.payload_types}
+            for name, needed in sorted(topology.fields.items())
+        },
+        outputs={name: _seen_from(directory, spec) for name, spec in sorted(outputs.items())},
+        finished_input=finished_input,
+    )
+
+
+def plan_hash(topology: Topology) -> str:
+    """Spans are no part of an expression's representation, so moving text changes nothing."""
+    return _hash(repr((topology.ops, topology.readers, topology.fields, topology.functions, topology.level)))
+
+
+def _seen_from(directory: Path, spec: InputSpec | OutputSpec) -> dict[str, Any]:
+    """A project that is moved as a whole, its job directory inside, is the same."""
+    path = None if spec.path is None else os.path.relpath(spec.path.resolve(), directory.resolve())
+    return spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}
+
+
+def _step_hashes(plan: Plan) -> dict[str, StepHash]:
+    found: dict[str, StepHash] = {}
+
+    def add(name: str, node: Node) -> None:
+        own = repr(node)
+        found[name] = StepHash(
+            _hash(own), _hash(own + "".join(found[step].whole for step in steps_read(node)))
         )
 
-
-_WORDS = {
-    "state_format": "the format of the state",
-    "plan": "the query",
-    "settings": "the job settings",
-    "key_groups": "the number of key groups",
-    "inputs": "the inputs",
-    "finished_input": "whether the input is finished (--once)",
-}
+    for name, node in plan.steps:
+        add(name, node)
+    for output in plan.outputs:
+        twins = sum(output.name == other.name for other in plan.outputs[: plan.outputs.index(output)])
+        add(f"INTO {output.name}" + (f" ({twins + 1})" if twins else ""), output.node)
+    return found
 
 
-def open_run(directory: Path, manifest: Manifest, *, fresh: bool = False) -> bool:
-    """Make the run directory ready; True when it goes on from a checkpoint.
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    fresh: forget what an earlier run left. Raises StateError when the checkpoint is another job's.
-    """
-    path = directory / "manifest.json"
-    if fresh:
-        for name in ("checkpoint", "ingress"):
-            shutil.rmtree(directory / name, ignore_errors=True)
-        path.unlink(missing_ok=True)
-    if path.exists():
-        try:
-            before = json.loads(path.read_text())
-        except ValueError as error:
-            raise StateError(f"{path} cannot be read ({error}); start a new run with --fresh") from error
-        now = json.loads(json.dumps(asdict(manifest)))
-        changed = [_WORDS[name] for name in now if before.get(name) != now[name]]
-        if changed:
-            raise StateError(
-                f"{directory} holds the run of another job: {', '.join(changed)} differ"
-                f"{'s' if len(changed) == 1 else ''}\n"
-                "  hint: undo the change, name another --run-dir, or start a new run with --fresh"
-            )
-        return True
-    directory.mkdir(parents=True, exist_ok=True)
+
+# ---------------------------------------------------------------- the file
+
+_ADAPTER = TypeAdapter(Manifest)
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """The manifest in a file; None when there is none. Raises StateError for what is none at all."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return None
+    try:
+        content = json.loads(text)
+        state_format = int(content["state_format"])
+        if state_format == STATE_FORMAT:
+            return _ADAPTER.validate_json(text)
+    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        raise StateError(f"{path} cannot be read ({error}); start a new run with --fresh") from error
+    generation = content.get("begun", {}).get("generation", 1)
+    begun = StartPlan(generation, False, StartMode.BEGINNING, f"state of format {state_format}")
+    return Manifest(state_format, begun, None)
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Replace the manifest, wholly or not at all: from here on a run belongs to its generation."""
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(asdict(manifest), indent=2) + "\n")
+    with temporary.open("wb") as file:
+        file.write(_ADAPTER.dump_json(manifest, indent=2) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(temporary, path)
-    return False

@@ -7,11 +7,13 @@ on from where it was.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
+from tideglass.job.recovery import CatchUp
+from tideglass.runtime.message import Kind, Message
 from tideglass.temporal.account import Counters
 
 
@@ -55,7 +57,11 @@ class DataErrors:
 
 @dataclass(slots=True)
 class Metrics:
-    """The newest facts of every partition, and what each output has been given."""
+    """The newest facts of every partition, and what each output has been given by this run.
+
+    events_before: those that earlier runs of the same generation read. catch_up: how far the run has come
+    in what was there when it started.
+    """
 
     partitions: dict[tuple[str, str, int], PartitionFacts] = field(
         default_factory=dict[tuple[str, str, int], PartitionFacts]
@@ -64,6 +70,17 @@ class Metrics:
     batches: int = 0
     started_seconds: float = field(default_factory=time.monotonic)
     errors: list[DataErrors] = field(default_factory=list[DataErrors])
+    events_before: int = 0
+    catch_up: CatchUp | None = None
+
+    def take_batch(self, messages: Iterable[Message], rows: Mapping[str, int]) -> None:
+        """Take in a batch that is committed: its reports, and the rows it gave each output."""
+        for message in messages:
+            if message.kind is Kind.REPORT:
+                self.take_report(message.json())
+        for output, count in rows.items():
+            self.output_rows[output] = self.output_rows.get(output, 0) + count
+        self.batches += 1
 
     def take_report(self, facts: Mapping[str, Any]) -> None:
         """Take in one report; those of stages carry nothing that is kept here."""
@@ -95,9 +112,6 @@ class Metrics:
                 )
             )
 
-    def add_rows(self, output: str, rows: int) -> None:
-        self.output_rows[output] = self.output_rows.get(output, 0) + rows
-
     @property
     def events(self) -> int:
         """Events read, rejected ones included; each counted once however many readers share it."""
@@ -107,6 +121,12 @@ class Metrics:
             by_partition[seen.input, seen.partition] = max(
                 count, by_partition.get((seen.input, seen.partition), 0)
             )
+        return sum(by_partition.values())
+
+    @property
+    def rejected(self) -> int:
+        """Events the deserializer refused, of all inputs."""
+        by_partition = {(seen.input, seen.partition): seen.rejected for seen in self.partitions.values()}
         return sum(by_partition.values())
 
     @property

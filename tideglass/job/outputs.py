@@ -10,13 +10,13 @@ import json
 import re
 import uuid
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from tideglass.connect.outputs.files import STAGING, Staged, commit, stage
+from tideglass.connect.outputs.files import STAGING, Staged, commit, file_prefix, stage
 from tideglass.connect.spec import OutputSpec
 from tideglass.core.errors import OutputError
 from tideglass.runtime.chunk import from_bytes, to_bytes
@@ -47,9 +47,13 @@ class BatchRows:
 
 
 def commit_batch(
-    batch_id: int, messages: Sequence[Message], outputs: Sequence[str], specs: Mapping[str, OutputSpec]
+    batch_id: int,
+    messages: Sequence[Message],
+    outputs: Sequence[str],
+    specs: Mapping[str, OutputSpec],
+    generation: int = 1,
 ) -> BatchRows:
-    """Make the batch's files visible. May be repeated for the same batch.
+    """Make the batch's files visible. May be repeated for the same batch of the same generation.
 
     outputs: names by ordinal, as messages refer to them.
     """
@@ -60,8 +64,8 @@ def commit_batch(
         output = outputs[message.target] if message.kind is not Kind.REPORT else ""
         if message.kind is Kind.STAGED:
             part = Staged(**json.loads(message.body))
-            name = f"part-{batch_id:08d}-{part_name(message.sender)}{Path(part.final).suffix}"
-            staged.append(replace(part, batch_id=batch_id, final=name))
+            name = f"{file_prefix(batch_id, generation)}{part_name(message.sender)}{Path(part.final).suffix}"
+            staged.append(replace(part, batch_id=batch_id, final=name, generation=generation))
             rows[output] += part.rows
         elif message.kind is Kind.ROWS:
             table = from_bytes(message.body)
@@ -83,22 +87,26 @@ def part_name(sender: str) -> str:
     return f"{plain}-{zlib.crc32(sender.encode()):08x}"
 
 
-def prepare_outputs(specs: Mapping[str, OutputSpec], *, resumed: bool, overwrite: bool) -> None:
-    """See that a new run does not mix its rows with those of another; clear away dead attempts.
+def check_outputs(specs: Mapping[str, OutputSpec], ours: Collection[Path]) -> None:
+    """See that a run does not mix its rows with those of another; changes nothing.
 
-    Raises OutputError when an output already holds rows and `overwrite` is not asked for.
+    ours: the directories whose rows those of the run go on from.
+    Raises OutputError when another directory holds rows already.
     """
+    for spec in specs.values():
+        if spec.path is not None and spec.path not in ours and any(spec.path.glob("part-*")):
+            raise OutputError(
+                f"the output {spec.name!r} already holds files of another run in {spec.path}\n"
+                "  hint: name another directory with --output, or replace them with --overwrite"
+            )
+
+
+def clear_outputs(specs: Mapping[str, OutputSpec], *, rows: bool) -> None:
+    """Clear away what dead attempts staged; with `rows`, all rows too."""
     for spec in specs.values():
         if spec.path is None or not spec.path.is_dir():
             continue
-        if not resumed:
-            parts = list(spec.path.glob("part-*"))
-            if parts and not overwrite:
-                raise OutputError(
-                    f"the output {spec.name!r} already holds files of another run in {spec.path}\n"
-                    "  hint: name another directory with --output, or replace them with --overwrite"
-                )
-            for part in parts:
-                part.unlink()
+        for file in [*spec.path.glob("part-*")] if rows else []:
+            file.unlink()
         for leftover in (spec.path / STAGING).glob("*"):
             leftover.unlink()

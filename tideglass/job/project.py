@@ -20,7 +20,16 @@ from types import MappingProxyType
 from typing import Any, Literal, cast
 
 from tideglass.core.errors import ProjectError, Source
-from tideglass.job.files import Problems, json_kind, project_path, read_named, read_object, read_text, text_of
+from tideglass.job.files import (
+    Problems,
+    json_kind,
+    project_entry,
+    project_path,
+    read_named,
+    read_object,
+    read_text,
+    text_of,
+)
 from tideglass.job.settings import JobSettings, from_job_config
 
 FORMATS = ("json", "csv", "parquet")
@@ -117,7 +126,8 @@ def load_project(path: Path) -> Project:
     A folder without `asaproj.json` is read by its layout: the one `.asaql` file, `JobConfig.json` and
     what lies in `Inputs`, `Outputs` and `Functions`. Raises ProjectError that lists every problem.
     """
-    manifest_path, query_path, folder = _entry(Path(path))
+    entry = project_entry(Path(path))
+    manifest_path, query_path, folder = entry.manifest, entry.query, entry.folder
     reading = _Reading(Problems(folder))
     problems = reading.problems
     name = folder.resolve().name
@@ -147,35 +157,6 @@ def load_project(path: Path) -> Project:
         MappingProxyType(reading.functions),
         tuple(problems.notices),
     )
-
-
-def _entry(path: Path) -> tuple[Path | None, Path | None, Path]:
-    """The manifest, the query and the folder that `path` names; the first two may be found later."""
-    if not path.exists():
-        raise ProjectError(
-            f"{path}: there is no such file or folder; name a project's folder or its asaproj.json"
-        )
-    if path.is_file():
-        if path.suffix.lower() == ".asaql":
-            beside = path.parent / "asaproj.json"
-            return (beside if beside.exists() else None), path, path.parent
-        if path.suffix.lower() == ".asaproj":
-            raise ProjectError(
-                f"{path}: the XML project of Visual Studio is understood, not yet supported; "
-                "name the .asaql file instead, or open the project in VS Code, which writes asaproj.json"
-            )
-        return path, None, path.parent
-    manifest = project_path(path, "asaproj.json")
-    if manifest.exists():
-        return manifest, None, path
-    queries = sorted(path.glob("*.asaql"))
-    if len(queries) != 1:
-        found = ", ".join(query.name for query in queries) or "none"
-        raise ProjectError(
-            f"{path}: no asaproj.json, and not exactly one .asaql file ({found}); "
-            "name the query file, or make a project with: tideglass new DIR"
-        )
-    return None, queries[0], path
 
 
 def _files_by_layout(folder: Path) -> list[tuple[Path, str]]:

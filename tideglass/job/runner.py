@@ -6,25 +6,30 @@ project + options ──plan_job──▶ Job ──run──▶ Metrics
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, TypeVar
 
 from tideglass.bind.catalog import InputInfo
-from tideglass.compile import Compiled, compile_query
+from tideglass.compile import compile_query
 from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.inputs.stream import StreamInput
 from tideglass.connect.spec import InputSpec, OutputSpec, format_of
 from tideglass.core.errors import ProjectError
-from tideglass.job.manifest import Manifest, open_run
+from tideglass.job.account import Account, signals
+from tideglass.job.beginning import Beginning, begin
+from tideglass.job.directory import JobDirectory
+from tideglass.job.lock import RunLock
+from tideglass.job.manifest import read_manifest
 from tideglass.job.metrics import Metrics
-from tideglass.job.outputs import BatchRows, TaskSink, commit_batch, prepare_outputs
+from tideglass.job.options import Job, RunOptions
+from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
 from tideglass.job.project import Project, ProjectInput
-from tideglass.job.settings import JobSettings
-from tideglass.runtime.message import Kind, Message
+from tideglass.job.recovery import CatchUp, Positions, logged_offset, positions_of, size, there_now
+from tideglass.runtime.message import Message
+from tideglass.runtime.scan import ScanState
+from tideglass.runtime.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,51 +41,16 @@ _Found = TypeVar("_Found")
 Watch = Callable[[int, BatchRows, Metrics], None]
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What a user may choose for a run.
-
-    inputs, outputs: `--input` and `--output`; an output is a directory, or "console".
-    once: the input is finished; run to its end and flush. run_directory: where the checkpoint lives.
-    cores: of this machine, all of them when None. key_groups: pieces a stage's keys are split into.
-    batch_bytes: how much input a batch may take. idle_seconds: how often a silent input is told of.
-    """
-
-    inputs: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    outputs: Mapping[str, str] = field(default_factory=dict[str, str])
-    once: bool = False
-    run_directory: Path | None = None
-    fresh: bool = False
-    overwrite: bool = False
-    cores: int | None = None
-    key_groups: int | None = None
-    batch_bytes: int = 256 * 1024 * 1024
-    idle_seconds: float = 1.0
-    output_format: str = "json"
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job ready to run."""
-
-    name: str
-    compiled: Compiled
-    settings: JobSettings
-    inputs: Mapping[str, InputSpec]
-    outputs: Mapping[str, OutputSpec]
-    run_directory: Path
-    options: RunOptions
-
-
 def plan_job(project: Project, options: RunOptions) -> Job:
     """What a run of the project would be. Raises QueryError or ProjectError; starts nothing."""
     known = {name: InputInfo(name, each.kind) for name, each in project.inputs.items()}
     known |= {name: InputInfo(name) for name in options.inputs if _find(known, name) is None}
     settings = project.settings
+    directory = JobDirectory.of_project(project.folder, options.run_directory)
     compiled = compile_query(
         project.query,
         settings.policies(),
-        key_groups=options.key_groups or options.cores or os.cpu_count() or 1,
+        key_groups=options.key_groups or _key_groups(directory, options) or 1,
         level=settings.compatibility_level,
         inputs=known or None,
         functions={name: each.script for name, each in project.functions.items() if not each.aggregate},
@@ -103,87 +73,109 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         raise ProjectError(
             f"--output names {', '.join(map(repr, unknown))}, but the query writes to {', '.join(outputs)}"
         )
-    run_directory = options.run_directory or project.folder / ".tideglass" / "run"
-    return Job(project.name, compiled, settings, inputs, outputs, run_directory, options)
+    return Job(project.name, compiled, settings, inputs, outputs, directory.path, options)
+
+
+def _key_groups(directory: JobDirectory, options: RunOptions) -> int | None:
+    """As many as the job's state has, so that another machine may go on with it; at first one a core."""
+    before = None if options.fresh else read_manifest(directory.manifest)
+    if before is not None and before.identity is not None:
+        return before.identity.key_groups
+    return options.cores or os.cpu_count()
 
 
 def run(job: Job, watch: Watch | None = None, spark: SparkSession | None = None) -> Metrics:
     """Run the job until its input is finished (`once`) or the process is told to stop.
 
     The first SIGINT or SIGTERM stops after the batch under way; a second stops at once.
-    Raises EvaluationError when a row fails the query, and TideglassError for what else goes wrong;
-    what was committed before stays, and the next run goes on behind it.
+    Raises StateError when a run is under way already or the state of the last one does not fit,
+    EvaluationError when a row fails the query, and TideglassError for what else goes wrong; what was
+    committed before stays, and the next run goes on behind it.
     """
-    manifest = Manifest.of(job.compiled.topology, job.settings, job.options.once)
-    resumed = open_run(job.run_directory, manifest, fresh=job.options.fresh)
-    prepare_outputs(job.outputs, resumed=resumed, overwrite=job.options.overwrite or job.options.fresh)
-    metrics = Metrics()
-    topology = job.compiled.topology
-
-    def commit(batch_id: int, messages: list[Message]) -> None:
-        given = commit_batch(batch_id, messages, topology.outputs, job.outputs)
-        for message in messages:
-            if message.kind is Kind.REPORT:
-                metrics.take_report(message.json())
-        for output, rows in given.rows.items():
-            metrics.add_rows(output, rows)
-        metrics.batches += 1
-        if watch is not None:
-            watch(batch_id, given, metrics)
-
-    stop_file = job.run_directory / "stop"
-    stop_file.unlink(missing_ok=True)
-    query = _start(job, commit, spark, stop_file)
-    _await(query, stop_file)
-    return metrics
+    directory = JobDirectory(job.run_directory.resolve())
+    with RunLock(directory):
+        directory.stop.unlink(missing_ok=True)  # it was for another run
+        beginning = begin(job, directory)
+        metrics = Metrics()
+        with Account(job.name, directory, beginning, metrics) as account, signals(account) as take_signals:
+            query = _start(job, account, watch, spark)
+            take_signals()
+            account.running()
+            _wait(query, account)
+        return metrics
 
 
-def _start(
-    job: Job, commit: Callable[[int, list[Message]], None], spark: SparkSession | None, stop_file: Path
-) -> StreamingQuery:
-    from tideglass.runtime.snapshots import Snapshots
+def _wait(query: StreamingQuery, account: Account) -> None:
+    from tideglass.spark.query import wait
+
+    wait(query, account.asked)
+
+
+def _start(job: Job, account: Account, watch: Watch | None, spark: SparkSession | None) -> StreamingQuery:
     from tideglass.spark.key_groups import key_numbers
     from tideglass.spark.query import QueryOptions, start
     from tideglass.spark.session import local_session
     from tideglass.spark.source import SourceJob
 
-    directory = job.run_directory.resolve()
-    session = spark or local_session(job.options.cores, directory / "spark.log")
-    topology = job.compiled.topology
+    directory, beginning, topology = account.directory, account.beginning, job.compiled.topology
+    state = directory.generation(beginning.plan.generation)
+    snapshots = Snapshots(str(state / "ingress"))
+    inputs = tuple(FileInput(spec) for spec in job.inputs.values())
+    with account.changing() as metrics:
+        recover(metrics, beginning, state / "checkpoint", snapshots, inputs)
+    session = spark or local_session(job.options.cores, directory.spark_log)
     source = SourceJob(
         topology=topology,
-        inputs=tuple(FileInput(spec) for spec in job.inputs.values()),
-        snapshots=Snapshots(str(directory / "ingress")),
+        inputs=inputs,
+        snapshots=snapshots,
         sink=TaskSink(dict(job.outputs)),
         key_numbers=key_numbers(topology.key_groups),
         finished=job.options.once,
         batch_bytes=job.options.batch_bytes,
         idle_seconds=job.options.idle_seconds,
         tasks=session.sparkContext.defaultParallelism,
-        stop_file=str(stop_file.resolve()),
+        stop_file=str(directory.stop),
     )
-    return start(session, source, QueryOptions(str(directory / "checkpoint")), commit)
+
+    def commit(batch_id: int, messages: list[Message]) -> None:
+        generation = beginning.plan.generation
+        given = commit_batch(batch_id, messages, topology.outputs, job.outputs, generation)
+        with account.changing() as metrics:
+            metrics.take_batch(messages, given.rows)
+            catch_up = metrics.catch_up
+            if catch_up is not None and not catch_up.done:
+                reached = positions_of(logged_offset(state / "checkpoint", batch_id))
+                read = metrics.events - metrics.events_before
+                catch_up.advance(reached, read, time.monotonic())
+        if watch is not None:
+            watch(batch_id, given, metrics)
+
+    return start(session, source, QueryOptions(str(state / "checkpoint")), commit)
 
 
-def _await(query: StreamingQuery, stop_file: Path) -> None:
-    """Wait for the end of the query; signals stop it between batches, or at once when repeated."""
-    from tideglass.spark.query import wait
-
-    asked = threading.Event()
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-        stop_file.touch()
-
-    in_main = threading.current_thread() is threading.main_thread()
-    before = {n: signal.signal(n, on_signal) for n in (signal.SIGINT, signal.SIGTERM)} if in_main else {}
-    try:
-        wait(query, asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def recover(
+    metrics: Metrics,
+    beginning: Beginning,
+    checkpoint: Path,
+    snapshots: Snapshots,
+    inputs: Sequence[StreamInput],
+) -> None:
+    """What is known before the first batch: the totals of earlier runs, and what there is to catch up."""
+    read: Positions = {}
+    if beginning.batch is not None:
+        offset = logged_offset(checkpoint, beginning.batch)
+        read = positions_of(offset)
+        for name, partitions in read.items():
+            for partition in partitions:
+                saved = snapshots.load(f"{name}/{partition}", offset["batch"])
+                if saved is not None:  # else the scan will say what is missing
+                    final = offset["inputs"][name][partition]["ended"]
+                    metrics.take_report(ScanState.from_bytes(saved).report(name, partition, final=final))
+    metrics.events_before = metrics.events
+    start = beginning.start
+    metrics.catch_up = CatchUp(
+        start.cause, start.began_from, size(read), size(there_now(inputs, read)), time.monotonic()
+    )
 
 
 def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:

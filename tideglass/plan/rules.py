@@ -5,7 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from tideglass.core.types import PAYLOAD
-from tideglass.plan.nodes import Call, Case, Cast, Expr, Literal, Path, Ref
+from tideglass.plan.nodes import (
+    Aggregate,
+    Analytic,
+    Apply,
+    Call,
+    Case,
+    Cast,
+    Expr,
+    Filter,
+    Join,
+    Literal,
+    Node,
+    Path,
+    Project,
+    Ref,
+    Scan,
+    StepRef,
+    Union,
+)
 
 #: A field of the payload that the scan decodes on its own is a column of this name.
 FIELD_PREFIX = PAYLOAD + "."
@@ -106,6 +124,21 @@ def payload_fields(expr: Expr) -> set[tuple[str, ...]]:
 def references(expr: Expr) -> set[str]:
     """Names of all columns an expression reads."""
     return {part.name for part in walk(expr) if isinstance(part, Ref)}
+
+
+def steps_read(node: Node) -> tuple[str, ...]:
+    """The steps whose rows a step takes, in the order it names them."""
+    match node:
+        case Scan():
+            return ()
+        case StepRef(name=name):
+            return (name,)
+        case Join(left=left, right=right):
+            return (*steps_read(left), *steps_read(right))
+        case Union(children=branches):
+            return tuple(name for branch in branches for name in steps_read(branch))
+        case Filter() | Project() | Aggregate() | Analytic() | Apply():
+            return steps_read(node.child)
 
 
 def both(first: Expr | None, second: Expr | None) -> Expr | None:

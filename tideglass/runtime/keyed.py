@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.time import BEFORE_ALL_TICKS
+from tideglass.plan.fingerprint import state_ids
 from tideglass.plan.topology import ReceiveOp, Topology
 from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.exchange import Exchange, Sink
@@ -32,6 +33,12 @@ class KeyGroupTask:
         self.remembers = remembers
         self._stage = Stage(topology, level)
         self._receives = [op for op in self._stage.ops if isinstance(op, ReceiveOp)]
+        self._state_ids = state_ids(topology)
+
+    @property
+    def state_ids(self) -> frozenset[int]:
+        """The numbers the state of its operators is kept under; no other state is ever asked for."""
+        return frozenset(self._state_ids[op.id] for op in self._stage.ops)
 
     def run(
         self, key_group: int, messages: Iterable[Message], state_of: Callable[[int], State]
@@ -39,6 +46,7 @@ class KeyGroupTask:
         """Take a batch's messages, advance every operator, hand on what comes out.
 
         Chunks are taken in the order of their senders, whatever order they arrive in.
+        state_of: the state kept under a number of `state_ids`.
         """
         exchange = Exchange(self.topology, self.level, f"stage {self.level} key group {key_group}", self.sink)
         chunks: dict[int, list[tuple[str, pa.Table]]] = {}
@@ -61,7 +69,7 @@ class KeyGroupTask:
                     sender = (int(send), message.sender)
                     marks[sender] = Progress(watermark_ticks, ahead.get(sender))
         if self.remembers and self._receives:
-            heard = Heard.load(state_of(self._receives[0].id))
+            heard = Heard.load(state_of(self._state_ids[self._receives[0].id]))
             heard.take(marks)
             marks = heard.marks
         by_send: dict[int, list[Progress]] = {}
@@ -69,7 +77,7 @@ class KeyGroupTask:
             by_send.setdefault(send, []).append(came)
         entries = {op.id: [table for _, table in chunks.get(op.send, ())] for op in self._receives}
         progress = {op.id: joint(by_send.get(op.send, [])) for op in self._receives}
-        result = self._stage.run(entries, progress, state_of)
+        result = self._stage.run(entries, progress, lambda op_id: state_of(self._state_ids[op_id]))
         for send, table in result.sends:
             exchange.send(send, table)
         for emit, table in result.emits:

@@ -32,6 +32,7 @@ from tideglass.core.types import (
 )
 from tideglass.core.types import field as typed_field
 from tideglass.core.values import canonical_text, flat, unify
+from tideglass.plan.fingerprint import state_ids
 from tideglass.plan.nodes import Cast, Named
 from tideglass.plan.topology import ApplyOp, EmitOp, PartialOp, Reader, RowsOp, ScanOp, SendOp, Topology
 from tideglass.runtime.chunk import from_bytes, to_bytes
@@ -59,8 +60,8 @@ ROWS_PER_RUN = 1 << 18
 class ScanState:
     """What one input partition carries from batch to batch.
 
-    ingress: per reader id. held: per EmitOp id, rows ahead of the watermark. `totals` count since the
-    run began: events, rejected, bytes. next_offset: no event to come has a lesser one.
+    ingress: per reader id. held: rows ahead of the watermark, by the number of their EmitOp's state.
+    `totals` count since the run began: rejected, bytes. next_offset: no event to come has a lesser one.
     """
 
     ingress: Mapping[int, Ingress] = field(default_factory=dict[int, Ingress])
@@ -82,6 +83,30 @@ class ScanState:
                 for id_ in sorted(readers)
             }
         )
+
+    def report(
+        self, input_name: str, partition_name: str, errors: Sequence[object] = (), *, final: bool
+    ) -> dict[str, Any]:
+        """What people are told of the partition: its counters and watermarks by reader."""
+        return {
+            "input": input_name,
+            "partition": partition_name,
+            "rejected": self.totals["rejected"],
+            "bytes": self.totals["bytes"],
+            "errors": errors,
+            "next_offset": self.next_offset,
+            "readers": [
+                {
+                    "reader": id_,
+                    "counters": asdict(ingress.counters),
+                    "watermark_ticks": ingress.watermark_ticks,
+                    "last_arrival_ticks": ingress.last_arrival_ticks,
+                    "substreams_ahead": len(ingress.substreams),
+                    "final": final,
+                }
+                for id_, ingress in self.ingress.items()
+            ],
+        }
 
     def to_bytes(self) -> bytes:
         parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}
@@ -130,6 +155,7 @@ class Scan:
         needed = topology.fields[input_name]
         self.fields = Fields(needed.paths, needed.whole, needed.payload_types)
         self._stage = Stage(topology, 0)
+        self._state_ids = state_ids(topology)
         self._scan_of = {op.reader: op.id for op in topology.at(0) if isinstance(op, ScanOp)}
         self._times = {
             r.id: Program(
@@ -162,7 +188,9 @@ class Scan:
         watermark passes everything and all that is held comes out.
         """
         ingress = {r.id: state.ingress.get(r.id, Ingress()) for r in self.readers}
-        held = dict(state.held)
+        # What an output held that the plan no longer has is let go.
+        kept = {self._state_ids[op.id] for op in self.topology.at(0) if isinstance(op, EmitOp)}
+        held = {number: table for number, table in state.held.items() if number in kept}
         totals = {"rejected": 0, "bytes": 0, **state.totals}
         errors: list[dict[str, object]] = []
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
@@ -196,30 +224,11 @@ class Scan:
         self._release(held, progress, exchange)
         for op_id, came in self._stage.run({}, self._entries(progress), _no_state).progress.items():
             exchange.mark(op_id, came)
-        exchange.report(
-            {
-                "input": self.input_name,
-                "partition": partition_name,
-                "rejected": totals["rejected"],
-                "bytes": totals["bytes"],
-                "errors": errors[:20],
-                "next_offset": next_offset,
-                "quiet_until_ticks": quiet_until_ticks,
-                "readers": [
-                    {
-                        "reader": r.id,
-                        "counters": asdict(ingress[r.id].counters),
-                        "watermark_ticks": ingress[r.id].watermark_ticks,
-                        "last_arrival_ticks": ingress[r.id].last_arrival_ticks,
-                        "substreams_ahead": len(ingress[r.id].substreams),
-                        "final": final,
-                    }
-                    for r in self.readers
-                ],
-            }
-        )
-        kept = {id_: table for id_, table in held.items() if table.num_rows}
-        return exchange.messages(), ScanState(ingress, kept, totals, next_offset)
+        waiting = {number: table for number, table in held.items() if table.num_rows}
+        after = ScanState(ingress, waiting, totals, next_offset)
+        report = after.report(self.input_name, partition_name, errors[:20], final=final)
+        exchange.report(report | {"quiet_until_ticks": quiet_until_ticks})
+        return exchange.messages(), after
 
     def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[SeenSilence]) -> dict[int, Ingress]:
         """Every reader's state after the silences; how they are ordered does not matter."""
@@ -271,8 +280,9 @@ class Scan:
         for send, table in result.sends:
             exchange.send(send, table)
         for emit, table in result.emits:
-            before = held.get(emit.id)
-            held[emit.id] = table if before is None else unify([before, table])
+            number = self._state_ids[emit.id]
+            before = held.get(number)
+            held[number] = table if before is None else unify([before, table])
 
     def _release(
         self, held: dict[int, pa.Table], progress: Mapping[int, Progress], exchange: Exchange
@@ -280,14 +290,15 @@ class Scan:
         """Hand over held rows the watermark has reached, in order (`asa.md` 1.4: buffered and sorted)."""
         reader_of = self._readers_of_emits()
         for op in self.topology.at(0):
-            if isinstance(op, EmitOp) and op.id in held:
-                out, rest = release(None, held[op.id], progress[reader_of[op.id]])
+            number = self._state_ids[op.id]
+            if isinstance(op, EmitOp) and number in held:
+                out, rest = release(None, held[number], progress[reader_of[op.id]])
                 if out.num_rows:
                     exchange.emit(op, out)
                 if rest is None:
-                    del held[op.id]
+                    del held[number]
                 else:
-                    held[op.id] = rest
+                    held[number] = rest
 
     def _readers_of_emits(self) -> dict[int, int]:
         result: dict[int, int] = {}

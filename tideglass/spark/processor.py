@@ -127,12 +127,22 @@ class StageProcessor(StatefulProcessor):
         def state_of(operator: int) -> State:
             return _OperatorState(operator, self._chunks, self._named, index)
 
+        for operator in [each for each in index if int(each) not in self._task.state_ids]:
+            self._drop(operator, index.pop(operator))
         messages = (message_of(row, key_group) for row in rows)
         for message in self._task.run(key_group, messages, state_of):
             yield row_of(message, self._key_of)
         after = json.dumps(index, separators=(",", ":"))
         if after != before:
             self._index.update((after,))
+
+    def _drop(self, operator: str, bounds: dict[str, list[int]]) -> None:
+        """Free the state of an operator that the plan no longer has."""
+        for bucket, (first, after) in bounds.items():
+            for number in range(first, after):
+                self._chunks.removeKey((int(operator), int(bucket), number))
+        for key in [key for key in self._named.keys() if key[0] == int(operator)]:  # noqa: SIM118
+            self._named.removeKey((key[0], key[1]))
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -3,6 +3,8 @@
 A task writes its rows to the hidden folder `_staging`; the driver renames what the batch's tasks report to
 `part-<batch>-<part>.<format>`. The final name does not tell the attempt, so a batch that is run again
 replaces what it had written; other files of the same batch, and what dead attempts left, are removed.
+A job that begins anew counts its batches anew: from its second beginning (generation) on, names start with
+`part-g<generation>-<batch>-`, which sorts behind those of the earlier ones.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class Staged:
     final: str
     rows: int
     bytes: int
+    generation: int = 1
 
     def to_json(self) -> dict[str, str | int]:
         return asdict(self)
@@ -53,7 +56,7 @@ def stage(table: pa.Table, spec: OutputSpec, batch_id: int, part_name: str, atte
     """
     if spec.path is None:
         raise OutputError(f"the output {spec.name!r} has no directory; give it a path")
-    final = f"{_prefix(batch_id)}{part_name}.{spec.format}"
+    final = f"{file_prefix(batch_id)}{part_name}.{spec.format}"
     if table.num_rows == 0:
         return Staged(str(spec.path), batch_id, "", final, 0, 0)
     staging = spec.path / STAGING
@@ -83,15 +86,20 @@ def commit(staged: Sequence[Staged]) -> int:
             if part.temporary:
                 _publish(root / STAGING / part.temporary, root / part.final)
         current = {part.final for part in parts if part.temporary}
-        for batch_id in {part.batch_id for part in parts}:
-            _remove_rest(root, batch_id, current)
+        for batch_id, generation in {(part.batch_id, part.generation) for part in parts}:
+            _remove_rest(root, batch_id, generation, current)
         if root.is_dir():
             _sync(root)
     return sum(each.rows for each in staged)
 
 
-def _prefix(batch_id: int) -> str:
-    return f"part-{batch_id:08d}-"
+def file_prefix(batch_id: int, generation: int = 1) -> str:
+    """How the names of the files of a batch begin.
+
+    >>> file_prefix(7), file_prefix(7, generation=2)
+    ('part-00000007-', 'part-g0002-00000007-')
+    """
+    return f"part-{batch_id:08d}-" if generation == 1 else f"part-g{generation:04d}-{batch_id:08d}-"
 
 
 def _body(table: pa.Table, spec: OutputSpec) -> Any:
@@ -118,8 +126,8 @@ def _publish(temporary: Path, final: Path) -> None:
             raise OutputError(f"{temporary} was staged, but is gone; run the batch again") from error
 
 
-def _remove_rest(root: Path, batch_id: int, current: set[str]) -> None:
-    for file in root.glob(f"{_prefix(batch_id)}*"):
+def _remove_rest(root: Path, batch_id: int, generation: int, current: set[str]) -> None:
+    for file in root.glob(f"{file_prefix(batch_id, generation)}*"):
         if file.name not in current:
             file.unlink(missing_ok=True)
     for file in (root / STAGING).glob("*"):

@@ -1,0 +1,66 @@
+"""`tideglass status PROJECT`: what a job does now, or how its last run ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tideglass.cli.job import (
+    ProjectArgument,
+    RunDirOption,
+    catch_up_line,
+    job_directory,
+    seconds_text,
+    state_line,
+)
+
+if TYPE_CHECKING:
+    from tideglass.job.status import InputStatus, Status
+
+JsonOption = Annotated[bool, typer.Option("--json", help="As one JSON value.")]
+
+
+def status(
+    project: ProjectArgument = Path("."), run_dir: RunDirOption = None, as_json: JsonOption = False
+) -> None:
+    """Show a job's state, watermark and delay of each input, counters, rows of each output, last error."""
+    from tideglass.job.status import read_status
+
+    directory = job_directory(project, run_dir)
+    found = read_status(directory)
+    if as_json:
+        typer.echo(json.dumps(None if found is None else found.to_json(), indent=1))
+    elif found is None:
+        typer.echo(f"no job has run in {directory.path}")
+    else:
+        typer.echo("\n".join(status_lines(found)))
+
+
+def status_lines(found: Status) -> list[str]:
+    """A status for people, a fact a line."""
+    lines = [
+        state_line(found),
+        f"  {found.cause}; state of generation {found.generation}, begun {found.mode}",
+        f"  {found.batches:,} batches, {found.events:,} events in this run",
+    ]
+    if found.catching_up is not None:
+        lines.append(f"  {catch_up_line(found.catching_up)}")
+    lines += [f"  input {_input_line(each)}" for each in found.inputs]
+    if found.watermark_delay_seconds is not None:
+        lines.append(f"  watermark delay {seconds_text(found.watermark_delay_seconds)}")
+    shown = [f"{name} {value:,}" for name, value in found.counters.items() if value]
+    if shown:
+        lines.append(f"  since the state began: {', '.join(shown)}")
+    lines += [f"  output {name}: {rows:,} rows in this run" for name, rows in found.rows.items()]
+    if found.error:
+        lines.append(f"  last error: {found.error}")
+    return lines
+
+
+def _input_line(each: InputStatus) -> str:
+    delay = "" if each.delay_seconds is None else f", delay {seconds_text(each.delay_seconds)}"
+    watermark = each.watermark or "none yet"
+    return f"{each.input}/{each.partition}: {each.events:,} events, watermark {watermark}{delay}"

@@ -1,0 +1,140 @@
+"""The beginning of a run: facts are gathered, the start is decided, and only then anything is written."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tideglass.bind.spans import plan_span_ticks
+from tideglass.core.time import format_ticks
+from tideglass.job.changes import Changes, changes_between
+from tideglass.job.directory import JobDirectory
+from tideglass.job.journal import Ended, Run, RunEnd, RunStart, add, read_runs
+from tideglass.job.manifest import (
+    STATE_FORMAT,
+    Manifest,
+    identity_of,
+    read_manifest,
+    write_manifest,
+)
+from tideglass.job.options import Job
+from tideglass.job.outputs import check_outputs, clear_outputs
+from tideglass.job.recovery import last_batch
+from tideglass.job.start import StartFacts, StartMode, StartPlan, decide_start
+from tideglass.job.status import read_status
+
+#: One tick is 100 ns.
+_NANOSECONDS_PER_TICK = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a run has begun with. batch: the last one that is wholly done; None before the first."""
+
+    start: RunStart
+    plan: StartPlan
+    batch: int | None
+
+
+def begin(job: Job, directory: JobDirectory) -> Beginning:
+    """Decide how the job starts, and write down that it did. The lock of the directory must be held.
+
+    Raises StateError or OutputError when it cannot start; then nothing has been written.
+    """
+    before = None if job.options.fresh else read_manifest(directory.manifest)
+    identity = identity_of(
+        job.compiled,
+        job.settings,
+        job.inputs,
+        job.outputs,
+        directory.path,
+        finished_input=job.options.once,
+    )
+    changes = Changes((), keeps_state=True) if before is None else changes_between(before, identity)
+    plan = decide_start(job.options.start, _facts(job, directory, before, changes))
+    replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
+    if not replaces_rows:
+        goes_on = plan.resume or plan.mode is not StartMode.BEGINNING
+        check_outputs(job.outputs, _written(directory, before) if before and goes_on else ())
+    runs = read_runs(directory.journal)
+
+    if replaces_rows:  # without its rows no state may be resumed, whatever happens from here on
+        directory.manifest.unlink(missing_ok=True)
+    clear_outputs(job.outputs, rows=replaces_rows)
+    write_manifest(directory.manifest, Manifest(STATE_FORMAT, replace(plan, resume=False), identity))
+    directory.remove_generations(kept=plan.generation)
+    _end_the_killed(directory, runs)
+    batch = last_batch(directory.generation(plan.generation) / "checkpoint") if plan.resume else None
+    start = RunStart(
+        run=len(runs) + 1,
+        started=utc_text(time.time()),
+        generation=plan.generation,
+        resumed=plan.resume,
+        mode=plan.mode.value,
+        cause=plan.cause + _behind(runs),
+        began_from=_began_from(plan, batch),
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        folder=os.getcwd(),
+        changes=changes.told,
+        arguments=job.options.arguments,
+        query=identity.query,
+        plan=identity.plan,
+    )
+    add(directory.journal, start)
+    return Beginning(start, plan, batch)
+
+
+def utc_text(seconds: float) -> str:
+    """ISO text, to the second, of seconds of the epoch."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _facts(job: Job, directory: JobDirectory, before: Manifest | None, changes: Changes) -> StartFacts:
+    begun = before.begun if before else None
+    return StartFacts(
+        now_ticks=time.time_ns() // _NANOSECONDS_PER_TICK,
+        span_ticks=plan_span_ticks(job.compiled.plan),
+        inputs=tuple(job.inputs),
+        outputs=tuple(job.outputs),
+        generation=max(directory.newest_generation(), begun.generation if begun else 0),
+        begun=begun,
+        changes=() if changes.keeps_state else changes.told,
+    )
+
+
+def _written(directory: JobDirectory, before: Manifest) -> set[Path]:
+    """The directories the job has written to so far."""
+    outputs = before.identity.outputs.values() if before.identity else ()
+    paths = [words["path"] for words in outputs]
+    return {(directory.path / path).resolve() for path in paths if path is not None}
+
+
+def _began_from(plan: StartPlan, batch: int | None) -> str:
+    if plan.resume:
+        return "the beginning, no batch was done" if batch is None else f"batch {batch + 1}"
+    if not plan.read_from_ticks:
+        return "the beginning of the inputs"
+    return "arrival time " + format_ticks(min(plan.read_from_ticks.values()))
+
+
+def _behind(runs: list[Run]) -> str:
+    """How the run before ended, where that is a reason to look."""
+    how = runs[-1].end.how if runs and runs[-1].end else Ended.KILLED
+    return f"; run {runs[-1].start.run} was {how}" if runs and how in (Ended.KILLED, Ended.BROKEN_OFF) else ""
+
+
+def _end_the_killed(directory: JobDirectory, runs: list[Run]) -> None:
+    """A run that could not write its own end gets one, by what it last said of itself."""
+    if not runs or runs[-1].end is not None:
+        return
+    run = runs[-1].start.run
+    said = read_status(directory)
+    if said is None or said.run != run:
+        add(directory.journal, RunEnd(run, runs[-1].start.started, Ended.KILLED))
+        return
+    end = RunEnd(run, said.updated, Ended.KILLED, said.batches, said.events, said.rows, said.error)
+    add(directory.journal, end)

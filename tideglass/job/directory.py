@@ -1,0 +1,82 @@
+"""The directory of a job: where everything is that outlives a run.
+
+<job>/manifest.json   which job this is, and how its newest generation began
+<job>/runs.jsonl      the journal of its runs
+<job>/lock            held by the process that runs it
+<job>/status.json     what that process last said of itself
+<job>/stop            there while the run is asked to stop
+<job>/job.log         what runs in the background print
+<job>/spark.log       what Spark prints
+<job>/generation-0001/checkpoint/   Spark's: offsets, commits, state
+<job>/generation-0001/ingress/      state of the input partitions, by batch
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+#: What the file `stop` holds when the run is not to finish its batch.
+AT_ONCE = "at once"
+
+_GENERATION = re.compile(r"generation-(\d{4,})")
+
+
+@dataclass(frozen=True, slots=True)
+class JobDirectory:
+    """Paths in a job's directory."""
+
+    path: Path
+
+    @staticmethod
+    def of_project(folder: Path, chosen: Path | None = None) -> JobDirectory:
+        """The directory chosen by the user, else the project's own."""
+        return JobDirectory((chosen or folder / ".tideglass" / "run").resolve())
+
+    @property
+    def manifest(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "runs.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def status(self) -> Path:
+        return self.path / "status.json"
+
+    @property
+    def stop(self) -> Path:
+        return self.path / "stop"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "job.log"
+
+    @property
+    def spark_log(self) -> Path:
+        return self.path / "spark.log"
+
+    def generation(self, number: int) -> Path:
+        """Where the state of a generation is."""
+        return self.path / f"generation-{number:04d}"
+
+    def newest_generation(self) -> int:
+        """The highest number of a generation whose state is there; 0 for none."""
+        found = (_GENERATION.fullmatch(each.name) for each in self.path.glob("generation-*"))
+        return max((int(match[1]) for match in found if match), default=0)
+
+    def remove_generations(self, kept: int) -> None:
+        """Remove all state but that of one generation, and what the layout of format 1 left."""
+        for each in self.path.glob("generation-*"):
+            match = _GENERATION.fullmatch(each.name)
+            if match and int(match[1]) != kept:
+                shutil.rmtree(each)
+        for name in ("checkpoint", "ingress"):
+            shutil.rmtree(self.path / name, ignore_errors=True)

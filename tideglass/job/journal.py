@@ -1,0 +1,109 @@
+"""The journal of a job's runs: what each began with and how it ended, one line for either.
+
+Lines are only added. A run whose end is not there was killed, or still goes on; the next run that
+starts writes the end of such a one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from tideglass.core.errors import StateError
+
+
+class Ended(StrEnum):
+    """How a run ended."""
+
+    FINISHED = "finished"  # its inputs did
+    STOPPED = "stopped"  # as asked, behind a whole batch
+    BROKEN_OFF = "broken off"  # as asked twice, within a batch
+    FAILED = "failed"  # by an error
+    KILLED = "killed"  # without a word: its process, or its machine
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """What a run began with.
+
+    mode, cause, changes: of its StartPlan, and what had changed since the last run. began_from: where it
+    reads on, in words. arguments: of `tideglass run` in `folder`, to start it again.
+    """
+
+    run: int
+    started: str
+    generation: int
+    resumed: bool
+    mode: str
+    cause: str
+    began_from: str
+    pid: int
+    host: str
+    folder: str = ""
+    changes: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    query: str = ""
+    plan: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """How a run ended. events, rows: of this run alone. caught_up_seconds: how long catching up took."""
+
+    run: int
+    ended: str
+    how: Ended
+    batches: int = 0
+    events: int = 0
+    rows: Mapping[str, int] = field(default_factory=dict[str, int])
+    error: str | None = None
+    caught_up_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run; `end` is None while it goes on, and for one that was killed until another starts."""
+
+    start: RunStart
+    end: RunEnd | None = None
+
+
+def read_runs(path: Path) -> list[Run]:
+    """All runs, oldest first. Raises StateError for a journal that cannot be read."""
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    runs: dict[int, Run] = {}
+    for number, line in enumerate(lines, 1):
+        try:
+            content: dict[str, Any] = json.loads(line)
+            if "how" in content:
+                content["how"] = Ended(content["how"])
+                end = RunEnd(**content)
+                runs[end.run] = Run(runs[end.run].start, end)
+            else:
+                content |= {name: tuple(content[name]) for name in ("changes", "arguments")}
+                start = RunStart(**content)
+                runs[start.run] = Run(start)
+        except (ValueError, TypeError, KeyError) as error:
+            if number == len(lines):
+                break  # the process was killed while it wrote this line
+            raise StateError(f"{path}: line {number} is no entry of a journal: {error}") from error
+    return list(runs.values())
+
+
+def add(path: Path, entry: RunStart | RunEnd) -> None:
+    """Add an entry, in place of a line that was cut by a crash; it is on the disk when this returns."""
+    whole = path.read_bytes() if path.exists() else b""
+    with path.open("r+b" if whole else "wb") as file:
+        file.truncate(whole.rfind(b"\n") + 1)
+        file.seek(0, os.SEEK_END)
+        file.write((json.dumps(asdict(entry)) + "\n").encode())
+        file.flush()
+        os.fsync(file.fileno())

@@ -1,0 +1,123 @@
+"""One run at a time in a job directory: the second is refused and told of the first.
+
+The lock is the operating system's, so it ends with the process that holds it, however that ends: a lock
+file that is left behind by a crash locks nothing. Where a directory is shared by machines whose system
+does not share locks, the holder is known by its sign of life, the status it keeps writing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from dataclasses import asdict, dataclass
+from types import TracebackType
+
+from tideglass.core.errors import StateError
+from tideglass.job.directory import JobDirectory
+
+#: A run writes its status every two seconds; one that has not for so long is taken for dead.
+SILENT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a lock, or held it when it ended. since: seconds of the epoch."""
+
+    pid: int
+    host: str
+    since_seconds: float
+
+    @property
+    def words(self) -> str:
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since_seconds))
+        return f"process {self.pid} on {self.host}, since {since}"
+
+
+class RunLock:
+    """The lock of a job directory; a context manager."""
+
+    def __init__(self, directory: JobDirectory) -> None:
+        self.directory = directory
+        self._file: int | None = None
+
+    def __enter__(self) -> RunLock:
+        """Raises StateError naming the run that holds the lock."""
+        path = self.directory.lock
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)  # not inherited by processes we start
+        if not _taken(file):
+            os.close(file)
+            raise StateError(_refusal(self.directory, _holder(self.directory)))
+        before = _holder(self.directory)
+        if before is not None and before.host != socket.gethostname() and _shows_life(self.directory):
+            os.close(file)
+            raise StateError(_refusal(self.directory, before))
+        body = json.dumps(asdict(Holder(os.getpid(), socket.gethostname(), time.time()))).encode()
+        os.ftruncate(file, 0)
+        os.pwrite(file, body, 0)
+        os.fsync(file)
+        self._file = file
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            os.ftruncate(self._file, 0)  # an empty file says that its holder ended by itself
+            os.close(self._file)
+            self._file = None
+
+
+def _taken(file: int) -> bool:
+    """Whether the lock is ours now. Whoever looks whether it is held holds it for a moment (`running`)."""
+    for _ in range(10):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.05)
+        else:
+            return True
+    return False
+
+
+def running(directory: JobDirectory) -> Holder | None:
+    """Who runs in a job directory now; None when nobody does. Locks nothing, changes nothing."""
+    try:
+        file = os.open(directory.lock, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        holder = _holder(directory)
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return holder or Holder(0, socket.gethostname(), time.time())
+        elsewhere = holder is not None and holder.host != socket.gethostname()
+        return holder if elsewhere and _shows_life(directory) else None
+    finally:
+        os.close(file)
+
+
+def _holder(directory: JobDirectory) -> Holder | None:
+    try:
+        return Holder(**json.loads(directory.lock.read_text()))
+    except (FileNotFoundError, ValueError, TypeError):
+        return None
+
+
+def _shows_life(directory: JobDirectory) -> bool:
+    try:
+        return time.time() - directory.status.stat().st_mtime < SILENT_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def _refusal(directory: JobDirectory, holder: Holder | None) -> str:
+    who = holder.words if holder else "another process"
+    return (
+        f"a run is under way in {directory.path}: {who}\n"
+        "  hint: stop it with `tideglass stop`, or name another directory with --run-dir"
+    )

@@ -1,0 +1,59 @@
+"""A job ready to run, and what a user may choose for a run of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tideglass.compile import Compiled
+from tideglass.connect.spec import InputSpec, OutputSpec
+from tideglass.job.settings import JobSettings
+from tideglass.job.start import StartMode, StartRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What a user may choose for a run.
+
+    inputs, outputs: `--input` and `--output`; an output is a directory, or "console".
+    once: the input is finished; run to its end and flush. run_directory: where the checkpoint lives.
+    fresh: forget earlier runs, replace their rows. overwrite: replace rows of other jobs too.
+    cores: of this machine, all of them when None. key_groups: pieces a stage's keys are split into; None:
+    as many as the job had, at first one a core. batch_bytes: how much input a batch may take.
+    idle_seconds: how often a silent input is told of. start_mode, start_at_ticks, accept_partial: see
+    `StartRequest`. arguments: those of `tideglass run` that say the same, for the journal.
+    """
+
+    inputs: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    outputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    once: bool = False
+    run_directory: Path | None = None
+    fresh: bool = False
+    overwrite: bool = False
+    cores: int | None = None
+    key_groups: int | None = None
+    batch_bytes: int = 256 * 1024 * 1024
+    idle_seconds: float = 1.0
+    output_format: str = "json"
+    start_mode: StartMode | None = None
+    start_at_ticks: int | None = None
+    accept_partial: bool = False
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def start(self) -> StartRequest:
+        return StartRequest(self.start_mode, self.start_at_ticks, self.fresh, self.accept_partial)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job ready to run."""
+
+    name: str
+    compiled: Compiled
+    settings: JobSettings
+    inputs: Mapping[str, InputSpec]
+    outputs: Mapping[str, OutputSpec]
+    run_directory: Path
+    options: RunOptions

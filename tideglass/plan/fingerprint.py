@@ -1,0 +1,99 @@
+"""Which state belongs to which operator, whatever its number: by what it does and all that feeds it.
+
+State outlives the plan it was made by. An operator of a later plan may go on with it only if it would
+have made the very same state of the same events; then, and only then, its fingerprint is the same. What
+comes behind an operator has no part in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import fields
+
+from tideglass.plan.topology import (
+    AnalyticOp,
+    EmitOp,
+    JoinOp,
+    Op,
+    RowsOp,
+    ScanOp,
+    Topology,
+    WindowOp,
+)
+
+#: Fields of an operator that say where it stands or where its rows go, not what they are.
+_PLACE = ("id", "level", "to_level", "output")
+_SOURCES = ("source", "send", "sources", "left", "right")
+
+
+def fingerprints(topology: Topology) -> tuple[str, ...]:
+    """The fingerprint of every operator, by its number."""
+    found: list[str] = []
+    for op in topology.ops:
+        said = [type(op).__name__]
+        for each in fields(op):
+            value = getattr(op, each.name)
+            if each.name == "reader":
+                said.append(_reading(topology, value))
+            elif each.name in _SOURCES:
+                numbers = (value,) if isinstance(value, int) else value
+                said.append(f"{each.name}={[found[number] for number in numbers]}")
+                said += [_columns(topology, number) for number in numbers if not isinstance(op, RowsOp)]
+            elif each.name not in _PLACE:
+                said.append(f"{each.name}={value!r}")
+        found.append(_hash("\n".join(said)))
+    return tuple(found)
+
+
+def _reading(topology: Topology, id_: int) -> str:
+    """How events of an input become rows; the number of the reader is a column of them (`$input`)."""
+    reader = topology.readers[id_]
+    return repr((reader, topology.fields[reader.input].payload_types, topology.level, topology.functions))
+
+
+def _columns(topology: Topology, source: int) -> str:
+    """The columns of events taken as they are, which depend on all that anybody reads of the input."""
+    op = topology.op(source)
+    return repr(topology.fields[topology.readers[op.reader].input]) if isinstance(op, ScanOp) else ""
+
+
+def state_ids(topology: Topology) -> tuple[int, ...]:
+    """The number the state of each operator is kept under, by the operator's own number.
+
+    Operators that do the same to the same are told apart by their order; their state is the same too.
+    """
+    seen: Counter[str] = Counter()
+    result: list[int] = []
+    for fingerprint in fingerprints(topology):
+        twin = seen[fingerprint]
+        seen[fingerprint] += 1
+        result.append(int(_hash(f"{fingerprint} {twin}")[:8], 16) & 0x7FFF_FFFF)  # an INT of Spark's
+    return tuple(result)
+
+
+def state_parts(topology: Topology) -> tuple[str, ...]:
+    """Everything a run of the topology keeps state of, one text each: what must be there to resume.
+
+    A checkpoint holds one store for each level, so their number is a part too.
+    """
+    ids = state_ids(topology)
+    parts = [f"levels {topology.levels}"]
+    parts += [f"reader {op.reader} {ids[op.id]}" for op in topology.ops if isinstance(op, ScanOp)]
+    parts += [f"level {op.level} {ids[op.id]}" for op in topology.ops if keeps_state(op)]
+    return tuple(sorted(parts))
+
+
+def keeps_state(op: Op) -> bool:
+    """Whether an operator holds anything from batch to batch; an EmitOp does so in the scan only."""
+    match op:
+        case WindowOp() | JoinOp() | AnalyticOp():
+            return True
+        case EmitOp(level=level):
+            return level == 0
+        case _:
+            return False
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
