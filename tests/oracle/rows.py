@@ -140,7 +140,11 @@ def ingest(
     substream: Callable[[Row], list[Value]] | None,
     accept: Callable[[dict[str, Value]], dict[str, Value] | None],
 ) -> list[Row]:
-    """The rows of input `number`: its events in the order listed, each through the policies of 1.5."""
+    """The rows of input `number`: its events in the order listed, each through the policies of 1.5.
+
+    Within a partition arrival never decreases (1.1): an earlier one counts as the newest before it.
+    """
+    newest: dict[int, int] = {}
     marks: dict[Any, Watermark] = {}
     floors: dict[int, int] = {}
     offsets: dict[int, int] = {}
@@ -155,14 +159,17 @@ def ingest(
         given = instant_of_text(event["_arrival"]) if event.get("_arrival") is not None else None
         row = Row(values, metadata={"PartitionId": partition})
         if timestamp is None:
-            arrival = time = (given or UNKNOWN_ARRIVAL).ticks
+            arrival = time = newest[partition] = max(
+                (given or UNKNOWN_ARRIVAL).ticks, newest.get(partition, 0)
+            )
         else:
             at = timestamp(row)
             at = instant_of_text(at) if isinstance(at, str) else at
             keys = substream(row) if substream else []
+            arrives = given or (at if isinstance(at, Instant) else UNKNOWN_ARRIVAL)
+            arrival = newest[partition] = max(arrives.ticks, newest.get(partition, 0))
             if not isinstance(at, Instant) or None in keys:
                 continue
-            arrival = (given or at).ticks
             if settings.late is not None:
                 floors[partition] = max(floors.get(partition, 0), arrival - settings.late)
             if settings.early is not None and at.ticks - arrival > settings.early:
