@@ -42,9 +42,10 @@ def compile_query(
 ) -> Compiled:
     """Compile a query for a number of key groups.
 
-    inputs: what is known of the job's inputs; None lets every name that is no step be one.
+    inputs: what is known of the job's inputs; None lets every name that is no step be one. functions: the
+    JavaScript source of each of the user's functions.
     Raises QueryError with everything that is wrong with the query.
     """
-    bound = bind(parse(source), source, inputs, level=level)
+    bound = bind(parse(source), source, inputs, level, functions or ())
     topology = place(bound.plan, policies, key_groups, functions)
     return Compiled(source, bound.plan, topology, bound.warnings)

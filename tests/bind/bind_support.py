@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -16,9 +16,14 @@ PAYLOAD = Ref("$payload")
 TIME = Ref("$ts")
 
 
-def bound(text: str, inputs: Mapping[str, InputInfo] | None = None, level: str = "1.2") -> Bound:
+def bound(
+    text: str,
+    inputs: Mapping[str, InputInfo] | None = None,
+    level: str = "1.2",
+    functions: Iterable[str] | None = None,
+) -> Bound:
     source = Source(text)
-    return bind(parse(source), source, inputs, level)
+    return bind(parse(source), source, inputs, level, functions)
 
 
 def plan(text: str, inputs: Mapping[str, InputInfo] | None = None, level: str = "1.2") -> Plan:

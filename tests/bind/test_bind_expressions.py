@@ -1,8 +1,9 @@
 """Expressions, functions and conditions; several errors at once."""
 
 import pytest
-from bind_support import PAYLOAD, TIME, errors, field, found, value, warned, where
+from bind_support import PAYLOAD, TIME, bound, errors, field, found, value, warned, where
 
+from tideglass.core.errors import QueryError
 from tideglass.core.types import Type
 from tideglass.plan.nodes import Call, Case, Cast, Literal, Path
 
@@ -149,4 +150,56 @@ GROUP BY speed
         ("ARGUMENT_COUNT", "ROUND(speed)"),
         ("AGGREGATE_IN_WHERE", "SUM(speed)"),
         ("WINDOW_MISSING", "speed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (
+            "SELECT a FROM s WHERE a = NULL OR NOT NULL <> b",
+            [("COMPARED_WITH_NULL", "a = NULL"), ("COMPARED_WITH_NULL", "NULL <> b")],
+        ),
+        ("SELECT CASE a WHEN NULL THEN 1 ELSE 2 END AS v FROM s", [("COMPARED_WITH_NULL", "NULL")]),
+        ("SELECT a FROM s WHERE a IS NULL OR a = NULLIF(a, 0)", []),
+        (
+            "SELECT a FROM s WHERE a = true AND b = FALSE",
+            [("TRUTH_AS_FIELD", "true"), ("TRUTH_AS_FIELD", "FALSE")],
+        ),
+        ("SELECT [true], s.false FROM s", []),
+        ("WITH t AS (SELECT 1 AS true FROM s) SELECT true FROM t", []),
+        ("SELECT a[0] FROM s", [("INDEX_AS_ALIAS", "a[0]")]),
+        ("SELECT a [0], b AS[c] FROM s", []),
+    ],
+)
+def test_what_is_read_otherwise_than_probably_meant_is_warned_of(
+    query: str, expected: list[tuple[str, str]]
+) -> None:
+    assert warned(query) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "usage"),
+    [
+        ("ROUND(a)", "ROUND(number, integer)"),
+        ("SUBSTRING(a, 1)", "SUBSTRING(text, integer, integer)"),
+        ("CHARINDEX(a)", "CHARINDEX(text, text [, integer])"),
+        ("CONCAT()", "CONCAT(value, ...)"),
+        ("DATEADD(second, 1)", "DATEADD(datepart, number, date)"),
+    ],
+)
+def test_a_call_with_too_few_arguments_is_answered_with_how_it_is_written(call: str, usage: str) -> None:
+    (error,) = errors(f"SELECT {call} AS v FROM s")
+    assert (error.code, error.hint) == ("ARGUMENT_COUNT", f"write {usage}")
+
+
+def test_warnings_are_shown_behind_the_errors() -> None:
+    text = "SELECT a AS b, COUNT(*) AS n FROM s GROUP BY b, TumblingWindow(minute, 1)"
+    with pytest.raises(QueryError) as caught:
+        bound(text)
+    assert [found.code for found in caught.value.diagnostics] == ["NOT_GROUPED"]
+    assert [line for line in str(caught.value).splitlines() if line.startswith("query:")] == [
+        "query:1:8: [NOT_GROUPED] 'a' is neither a grouping key nor inside an aggregate",
+        "query:1:46: warning [ALIAS_NOT_VISIBLE] 'b' in GROUP BY is read as a field of the event, "
+        "not as the SELECT alias",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from bind_support import found, plan, project
+from bind_support import errors, found, plan, project
 
 from tideglass.bind.catalog import InputInfo
 from tideglass.bind.spans import plan_span_ticks
@@ -136,3 +136,10 @@ def test_what_is_wrong_with_a_join_is_reported_at_its_place(query: str, code: st
 )
 def test_what_the_rules_of_joins_allow(query: str) -> None:
     assert plan(query).outputs
+
+
+def test_a_distance_between_columns_is_answered_with_one_between_sources() -> None:
+    on = "a.k = b.k AND DATEDIFF(second, a.t, b.t) BETWEEN 0 AND 5"
+    (error,) = errors(f"SELECT a.v FROM x a TIMESTAMP BY t JOIN y b TIMESTAMP BY t ON {on}")
+    assert error.code == "JOIN_NOT_BOUNDED"
+    assert "names of the sources" in error.hint

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
-from bind_support import errors, plan
+from bind_support import bound, errors, plan
 from cases import case_paths, load
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -152,10 +152,10 @@ def check_plan(job: Plan) -> None:
 
 
 def plan_or_errors(
-    text: str, inputs: Mapping[str, InputInfo] | None, level: str
+    text: str, inputs: Mapping[str, InputInfo] | None, level: str, functions: Iterable[str] | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     try:
-        return plan(text, inputs, level), ()
+        return bound(text, inputs, level, functions).plan, ()
     except QueryError as error:
         return None, error.diagnostics
 
@@ -165,7 +165,9 @@ def test_every_case_that_compiles_has_a_sound_plan(path: pathlib.Path) -> None:
     case = load(path)
     inputs = {name: InputInfo(name) for name in case.inputs}
     inputs |= {name: InputInfo(name, "reference") for name in case.reference}
-    job, found = plan_or_errors(case.query, inputs, case.settings.get("compatibility_level", "1.2"))
+    job, found = plan_or_errors(
+        case.query, inputs, case.settings.get("compatibility_level", "1.2"), case.functions
+    )
     unsupported = bool(found) and {each.code for each in found} == {"NOT_YET_SUPPORTED"}
     assert unsupported or (job is not None) == case.compiles, found
     if job is not None:

@@ -105,9 +105,8 @@ def bind_call(call: tree.Call, binder: Binder) -> Expr:
                 message = f"UDF.{call.name.text} cannot be called inside {binder.clause.name}"
                 hint = "call it in a WITH step first"
                 binder.diagnostics.error("FUNCTION_IN_ANALYTIC", message, call.span, hint)
-            return Call(
-                f"udf.{call.name.text}", tuple(_event_or_value(arg, binder) for arg in call.args), call.span
-            )
+            args = tuple(_event_or_value(arg, binder) for arg in call.args)
+            return Call(f"udf.{_user_function(call, binder)}", args, call.span)
         case "uda":
             args = tuple(_event_or_value(arg, binder.inside_aggregate()) for arg in call.args)
             return _unsupported(call, "user-defined aggregates (uda.*) are", binder, args)
@@ -115,6 +114,18 @@ def bind_call(call: tree.Call, binder: Binder) -> Expr:
             return _built_in(call, name, binder)
         case _:
             return _prefixed(call, name, binder)
+
+
+def _user_function(call: tree.Call, binder: Binder) -> str:
+    """The name of a user's function as its author spells it; reports a name that nobody defines."""
+    name = binder.environment.function(call.name.text)
+    if name is None:
+        known = (binder.environment.known_functions or {}).values()
+        hint = did_you_mean(call.name.text, known) or "add a JavaScript function of that name to the job"
+        binder.diagnostics.error(
+            "UNKNOWN_FUNCTION", f"there is no function UDF.{call.name.text}", call.span, hint
+        )
+    return name or call.name.text
 
 
 def _built_in_names() -> tuple[str, ...]:
@@ -211,7 +222,9 @@ def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
 def _scalar(call: tree.Call, name: str, binder: Binder) -> Expr:
     signature = SCALARS[name]
     _plain(call, binder)
-    _check_count(call, signature.min_args, signature.max_args, binder)
+    _check_count(
+        call, signature.min_args, signature.max_args, binder, f"write {signature.usage(call.name.text)}"
+    )
     args: list[Expr] = []
     for position, arg in enumerate(call.args):
         if position == signature.datepart_arg:
@@ -318,7 +331,7 @@ def _plain(call: tree.Call, binder: Binder) -> None:
         binder.diagnostics.error("DISTINCT_HERE", message, call.span)
 
 
-def _check_count(call: tree.Call, least: int, most: int | None, binder: Binder) -> None:
+def _check_count(call: tree.Call, least: int, most: int | None, binder: Binder, hint: str = "") -> None:
     count = len(call.args)
     if count >= least and (most is None or count <= most):
         return
@@ -327,4 +340,5 @@ def _check_count(call: tree.Call, least: int, most: int | None, binder: Binder) 
         "ARGUMENT_COUNT",
         f"{call.name.text} takes {wanted} argument{'' if wanted == '1' else 's'}, not {count}",
         call.span,
+        hint,
     )

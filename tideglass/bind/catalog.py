@@ -28,12 +28,14 @@ class Environment:
     """Everything the parts of the binder share while one script is bound.
 
     `known_inputs` None: any name that is no step is a stream input. Input names are matched without
-    regard to case; the first spelling met, or the catalogue's, is the one used in the plan.
+    regard to case; the first spelling met, or the catalogue's, is the one used in the plan. The same for
+    `known_functions`, the user's own.
     """
 
     source: Source
     level: str
     known_inputs: Mapping[str, InputInfo] | None
+    known_functions: Mapping[str, str] | None = None
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     payload_types: dict[str, tuple[tuple[str, Type], ...]] = field(
         default_factory=dict[str, tuple[tuple[str, Type], ...]]
@@ -41,10 +43,16 @@ class Environment:
     _met: dict[str, InputInfo] = field(default_factory=dict[str, InputInfo])
 
     @classmethod
-    def of(cls, source: Source, inputs: Mapping[str, InputInfo] | None, level: str) -> Environment:
-        if inputs is None:
-            return cls(source, level, None)
-        return cls(source, level, {name.casefold(): info for name, info in inputs.items()})
+    def of(
+        cls,
+        source: Source,
+        inputs: Mapping[str, InputInfo] | None,
+        level: str,
+        functions: Iterable[str] | None = None,
+    ) -> Environment:
+        known_inputs = None if inputs is None else {name.casefold(): info for name, info in inputs.items()}
+        known_functions = None if functions is None else {name.casefold(): name for name in functions}
+        return cls(source, level, known_inputs, known_functions)
 
     @property
     def lower_cases_fields(self) -> bool:
@@ -69,6 +77,10 @@ class Environment:
         if self.known_inputs is not None:
             return self.known_inputs.get(key)
         return self._met.setdefault(key, InputInfo(name))
+
+    def function(self, name: str) -> str | None:
+        """The user's function called `name`, as it is spelled where it is defined; None if there is none."""
+        return name if self.known_functions is None else self.known_functions.get(name.casefold())
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

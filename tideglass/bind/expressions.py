@@ -116,6 +116,8 @@ class Expressions:
             case tree.Binary(op=op, left=left, right=right) if op.upper() in _CONNECTIVES:
                 return Call(op.lower(), (self.condition(left), self.condition(right)), span)
             case tree.Binary(op=op, left=left, right=right):
+                if op in _COMPARISONS:
+                    self._warn_of_null((left, right), span)
                 return Call(op, (self.value(left), self.value(right)), span)
             case tree.Like(value=value, pattern=pattern, negated=negated):
                 return _signed("like", (self.value(value), self.value(pattern)), negated, span)
@@ -137,6 +139,7 @@ class Expressions:
             if operand is None:
                 condition = self.condition(when)
             else:
+                self._warn_of_null((when,), when.span)
                 condition = Call("=", (operand, self.value(when)), when.span)
             branches.append((condition, self.value(then)))
         if node.otherwise is None:
@@ -159,7 +162,30 @@ class Expressions:
                 f"write '{name.text}' for the string or [{name.text}] for a field",
             )
             return Literal(name.text, column.span)
+        if len(column.path) == 1:
+            self._warn_of_truth(name)
         return self.scope.column(column)
+
+    def _warn_of_null(self, compared: tuple[tree.Expr, ...], span: Span) -> None:
+        if any(isinstance(side, tree.Literal) and side.value is None for side in compared):
+            self.diagnostics.warn(
+                "COMPARED_WITH_NULL",
+                "a comparison with NULL is always false",
+                span,
+                "write IS NULL or IS NOT NULL",
+            )
+
+    def _warn_of_truth(self, name: tree.Name) -> None:
+        """Warns where TRUE or FALSE, which the language lacks, is read as a field of that name."""
+        bit = {"true": 1, "false": 0}.get(name.text.casefold())
+        if bit is None or name.quote or self.scope.lists(name.text) or not self.scope.is_open:
+            return
+        self.diagnostics.warn(
+            "TRUTH_AS_FIELD",
+            f"{name.text!r} is read as a field of the event, because the language has no such value",
+            name.span,
+            f"a JSON {name.text.lower()} is the bit {bit}: write {bit}",
+        )
 
     def _is_row_column(self, name: tree.Name) -> bool:
         """Whether a name in HAVING that is also a SELECT alias means a column of the rows instead."""

@@ -127,6 +127,8 @@ class JoinChain:
         else:
             message = f"nothing says how far rows of {right.alias!r} may be from those before in time"
             hint = f"add AND {example}"
+            if any(_has_datediff(part) for part in on.rest):
+                hint = f"DATEDIFF in ON takes the names of the sources, not their columns: {example}"
         self._diagnostics.error("JOIN_NOT_BOUNDED", message, place, hint)
 
     def _move_ahead(self, right_prefix: str, join: Join) -> None:
@@ -280,6 +282,11 @@ def _limit(difference: Expr, operator: str, limit: Expr, right_prefix: str) -> T
     highest = {"<=": math.floor(number), "<": math.ceil(number) - 1, "=": math.floor(number)}.get(operator)
     origin_ticks = ORIGIN_TICKS - TICKS_PER_DAY if unit == "week" else ORIGIN_TICKS
     return TimeBound(base, PART_TICKS[unit], origin_ticks, lowest, highest)
+
+
+def _has_datediff(part: Expr) -> bool:
+    compared = [side for left, _, right in _comparisons(part) for side in (left, right)]
+    return any(isinstance(side, Call) and side.function == "datediff" for side in compared)
 
 
 def _number(expr: Expr) -> int | float | None:

@@ -79,6 +79,14 @@ class SelectList:
             return
         name = item.alias.text
         self._check_name(name, item.alias.span)
+        if item.alias.quote == "[" and item.alias.span.start == item.expr.span.end:
+            self._diagnostics.warn(
+                "INDEX_AS_ALIAS",
+                f"[{name}] is read as the name of the column, because the language has no subscripts",
+                item.span,
+                "an element of an array is GetArrayElement(a, 0), a field of a record r.name; "
+                "put a blank or AS before an alias",
+            )
         if name not in self._from_star:
             self._add(name, expr)
         elif self._from_star[name]:

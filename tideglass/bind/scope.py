@@ -136,6 +136,11 @@ class Scope:
             relation.listed(name) for relation in self.relations if not relation.applied
         )
 
+    @property
+    def is_open(self) -> bool:
+        """Whether some relation may have fields nobody listed."""
+        return any(relation.open for relation in self.relations)
+
     def _applied(self, name: str) -> Relation | None:
         """The relation of APPLY with that alias."""
         found = [r for r in self.relations if r.applied and r.alias.casefold() == name.casefold()]
@@ -191,6 +196,15 @@ class Scope:
             owners = [relation for relation in relations if relation.open]
         if len(owners) == 1:
             return self._column_of(owners[0], name, span)
+        if len(owners) > 1 and self.source(name) is not None:
+            self._diagnostics.error(
+                "SOURCE_AS_VALUE",
+                f"{name.text!r} is a source and no value",
+                span,
+                f"name one of its columns, as in {name.text}.column; "
+                "DATEDIFF between sources stands in ON only",
+            )
+            return Literal(None, span)
         if len(owners) > 1:
             choices = " or ".join(f"{relation.alias}.{name.text}" for relation in owners)
             self._diagnostics.error(

@@ -203,7 +203,7 @@ class SelectBinder:
 
     def _warn_of_aliases(self, select: tree.Select, scope: Scope) -> None:
         """Warns where WHERE or GROUP BY names a SELECT alias, which there means a field of the event."""
-        if not any(relation.open for relation in scope.relations):
+        if not scope.is_open:
             return
         aliases = _aliases(select)
         for clause, nodes in (("WHERE", (select.where,)), ("GROUP BY", select.group_by)):

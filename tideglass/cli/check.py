@@ -30,7 +30,11 @@ def check(
     from tideglass.lang.parser import parse
 
     bound = bind(
-        parse(loaded.query), loaded.query, known_inputs(loaded), level=loaded.settings.compatibility_level
+        parse(loaded.query),
+        loaded.query,
+        known_inputs(loaded),
+        loaded.settings.compatibility_level,
+        loaded.scripts,
     )
     console = Console(highlight=False, soft_wrap=True)
     for warning in bound.warnings:

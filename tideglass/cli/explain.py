@@ -33,6 +33,7 @@ def explain(
         key_groups=key_groups,
         level=loaded.settings.compatibility_level,
         inputs=known_inputs(loaded),
+        functions=loaded.scripts,
     )
     console = Console(highlight=False)
     steps = Table(box=box.SIMPLE_HEAD, title="steps", title_justify="left", pad_edge=False)

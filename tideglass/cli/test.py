@@ -100,7 +100,7 @@ def run_case(project: Project, case: TestCase) -> CaseResult:
         case_inputs(case, "stream"),
         case_inputs(case, "reference"),
         case_settings(case, project.settings),
-        {name: each.script for name, each in project.functions.items() if not each.aggregate},
+        project.scripts,
         known_inputs=known_inputs(project),
     )
     return judge(case, found, time.perf_counter() - began)

@@ -66,17 +66,27 @@ class Diagnostic:
         return "\n".join(lines)
 
 
+def _by_place(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(sorted(diagnostics, key=lambda d: (d.span.start, d.span.end)))
+
+
 class TideglassError(Exception):
     """Base of every error this package raises on purpose."""
 
 
 class QueryError(TideglassError):
-    """The query cannot run. Holds all errors found, in the order of their place."""
+    """The query cannot run. Holds all errors found, in the order of their place.
 
-    def __init__(self, diagnostics: Sequence[Diagnostic], source: Source) -> None:
-        self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.span.start, d.span.end)))
+    Warnings are shown behind them, since what was warned of is often why something fails.
+    """
+
+    def __init__(
+        self, diagnostics: Sequence[Diagnostic], source: Source, warnings: Sequence[Diagnostic] = ()
+    ) -> None:
+        self.diagnostics = _by_place(diagnostics)
         self.source = source
-        super().__init__("\n".join(d.render(source) for d in self.diagnostics))
+        shown = (*self.diagnostics, *_by_place(warnings))
+        super().__init__("\n".join(d.render(source) for d in shown))
 
 
 class ProjectError(TideglassError):
@@ -126,4 +136,4 @@ class Diagnostics:
 
     def raise_if_any(self, source: Source) -> None:
         if self.errors:
-            raise QueryError(self.errors, source)
+            raise QueryError(self.errors, source, self.warnings)

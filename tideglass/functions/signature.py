@@ -78,6 +78,13 @@ class ScalarSignature:
     max_args: int | None
     strict: bool = True
 
+    def usage(self, name: str) -> str:
+        """How a call under `name` is written, such as `CHARINDEX(text, text [, integer])`."""
+        words = ["value" if kind is Kind.ANY else kind.value for kind in self.params]
+        needed, optional = words[: self.min_args], words[self.min_args :]
+        more = ", ..." if self.max_args is None else ""
+        return f"{name}({', '.join(needed)}{''.join(f' [, {word}]' for word in optional)}{more})"
+
     @property
     def datepart_arg(self) -> int | None:
         return self.params.index(Kind.DATEPART) if Kind.DATEPART in self.params else None

@@ -103,6 +103,11 @@ class Project:
     unsupported: tuple[str, ...] = ()
 
     @property
+    def scripts(self) -> dict[str, str]:
+        """JavaScript source of each function a query may call as UDF.name."""
+        return {name: each.script for name, each in self.functions.items() if not each.aggregate}
+
+    @property
     def test_config(self) -> Path:
         """Where the test cases are, whether the file exists or not."""
         return self.folder / "test" / "testConfig.json"

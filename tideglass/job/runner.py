@@ -53,7 +53,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         key_groups=options.key_groups or _key_groups(directory, options) or 1,
         level=settings.compatibility_level,
         inputs=known or None,
-        functions={name: each.script for name, each in project.functions.items() if not each.aggregate},
+        functions=project.scripts,
     )
     inputs = {name: _input_spec(project, options, name) for name in compiled.topology.fields}
     if not any(spec.arrival for spec in inputs.values()) and not options.inputs:

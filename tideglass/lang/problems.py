@@ -49,6 +49,7 @@ _UNTOLD = frozenset(
     INNER""".split()  # noqa: SIM905
 )
 _CLAUSES = {"GROUP": "GROUP BY", "LEFT": "LEFT JOIN"}
+_CASTS = frozenset({"CAST", "TRY_CAST"})
 _KEEPERS = (
     "TopOne() OVER (ORDER BY ...) and CollectTop(n) OVER (ORDER BY ...) keep the first rows of a window"
 )
@@ -80,6 +81,16 @@ _FOREIGN = {
         "write UNION: it keeps duplicates, as UNION ALL does elsewhere",
     ),
     "EXISTS": ("EXISTS (SELECT ...) is not in the language", "put the query into a WITH step and JOIN it"),
+}
+
+# Statements of other dialects, which begin with a word that is a name here.
+_FOREIGN_STATEMENTS = {
+    "INSERT": "write SELECT ... INTO output FROM input",
+    **dict.fromkeys(
+        ("UPDATE", "DELETE", "MERGE"), "rows are never changed; write SELECT ... INTO output FROM input"
+    ),
+    **dict.fromkeys(("DECLARE", "SET"), "there are no variables; write the value where it is used"),
+    **dict.fromkeys(("USE", "GO", "EXEC"), "a job is one script of SELECT statements; leave it out"),
 }
 
 
@@ -137,8 +148,15 @@ def _not_in_language(tokens: Sequence[Token], index: int, expected: frozenset[st
     if token.type in _FOREIGN:
         message, hint = _FOREIGN[token.type]
         return Diagnostic("NOT_IN_LANGUAGE", message, span, hint)
+    if "SELECT" in expected and token.type == "NAME" and token.upper() in _FOREIGN_STATEMENTS:
+        message = f"{token.upper()} is not in the language"
+        return Diagnostic("NOT_IN_LANGUAGE", message, span, _FOREIGN_STATEMENTS[token.upper()])
     if previous is None:
         return None
+    if token.type == "GROUP" and previous.upper() == "WITHIN":
+        place = Span(previous.start_pos or 0, span.end)
+        hint = "write PERCENTILE_CONT(0.5) OVER (ORDER BY x)"
+        return Diagnostic("NOT_IN_LANGUAGE", "WITHIN GROUP is not in the language", place, hint)
     if token.type == "QLPAR" and "NUMBER" in expected:
         return Diagnostic(
             "NOT_IN_LANGUAGE",
@@ -165,8 +183,32 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
     misspelt = _misspelt(previous, expected_before=True) or _misspelt(token, expected=expected)
     advice = [
         (
-            previous.type == "COMMA" and token.type in ("FROM", "INTO", "WHERE", "HAVING", "RPAR"),
+            previous.type == "COMMA" and token.type in ("FROM", "INTO", "WHERE", "HAVING", "RPAR", "SELECT"),
             "remove the comma before it",
+        ),
+        (
+            _is_index(tokens, index),
+            "an element of an array is GetArrayElement(a, 0), a field of a record r.name or r.[a name]",
+        ),
+        (
+            token.type == "WHERE" and "HAVING" in expected,
+            "WHERE stands before GROUP BY; groups are filtered by HAVING",
+        ),
+        (
+            token.type in ("TIMESTAMP", "PARTITION") and following.type == "BY" and "UNION" in expected,
+            f"{token.upper()} BY stands behind an input, in FROM",
+        ),
+        (
+            expected == frozenset({"LPAR"}) and index > 1 and tokens[index - 2].type == "APPLY",
+            f"write APPLY GetArrayElements({previous}) AS e or APPLY GetRecordProperties({previous}) AS p",
+        ),
+        (
+            expected == frozenset({"AS"}) and previous.type == "RPAR",
+            "what APPLY makes needs a name: APPLY GetArrayElements(...) AS a",
+        ),
+        (
+            "AS" in expected and token.type in _NAMES | {"COMMA"} and _opened_by(tokens, index) in _CASTS,
+            f"write {_opened_by(tokens, index)}(value AS type)",
         ),
         (
             previous.type == "NAME" and before in ("TIMESTAMP", "PARTITION", "ORDER"),
@@ -233,6 +275,26 @@ def _misspelt(token: Token, expected: frozenset[str] = frozenset(), expected_bef
 def _stands_as_name(following: Token) -> bool:
     """Whether a keyword stands where a name would: what follows is what follows names."""
     return following.type in _OPERATORS | {"COMMA", "FROM", "RPAR", "AS", "SEMI", "$END"}
+
+
+def _is_index(tokens: Sequence[Token], index: int) -> bool:
+    """Whether brackets before `index` touch what stands before them, as in `a[0]`."""
+    if index < 2 or tokens[index - 1].type != "BRACKETED":
+        return False
+    return tokens[index - 2].type in _NAMES and tokens[index - 2].end_pos == tokens[index - 1].start_pos
+
+
+def _opened_by(tokens: Sequence[Token], index: int) -> str:
+    """The word before the innermost parenthesis that is open at `index`, or ''."""
+    closed = 0
+    for at in range(index - 1, 0, -1):
+        if tokens[at].type == "RPAR":
+            closed += 1
+        elif tokens[at].type in ("LPAR", "QLPAR"):
+            if not closed:
+                return tokens[at - 1].upper()
+            closed -= 1
+    return ""
 
 
 def _open(tokens: Sequence[Token]) -> int:
