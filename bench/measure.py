@@ -15,9 +15,10 @@ import psutil
 
 from programs import MARK
 
-#: How often the processes are looked at. Summing up the pages of a process takes some 20 ms of a core a GiB,
-#: so not more often; what a process uses between the last look and its end is not counted.
-LOOK_SECONDS = 1.0
+#: To sum up the pages of a large heap takes time of a core; looking may take this part of it. What a process
+#: uses between the last look and its end is not counted.
+LOOKING = 0.02
+LEAST_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,11 @@ def measure(
         watch = Watch(process.pid)
         try:
             while (left := started + limit_seconds - time.monotonic()) > 0 and process.poll() is None:
+                before = time.process_time()
                 watch.look()
+                pause = max(LEAST_PAUSE_SECONDS, (time.process_time() - before) / LOOKING)
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(min(left, LOOK_SECONDS))
+                    process.wait(min(left, pause))
             finished = process.poll() is not None
         finally:
             watch.end_all()
