@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -182,6 +183,8 @@ def main() -> int:
             for bar in scenario.bars:
                 console.print(f"    {bar.text}")
         return 0
+    # So that the runs under way are ended too: they lead sessions of their own.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     os.environ["JAVA_HOME"] = str(use_java().home)
     bench = Bench(options, console)
     names = list(SCENARIOS) if "all" in options.scenario else options.scenario
