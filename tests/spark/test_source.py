@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project_on_disk import event, write
+from project_on_disk import at, event, write
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tideglass.connect.inputs.files import FileInput
@@ -17,13 +17,17 @@ from tideglass.connect.inputs.rows import RowsInput
 from tideglass.connect.inputs.stream import StreamInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError
-from tideglass.core.time import AFTER_ALL_TICKS
+from tideglass.core.time import AFTER_ALL_TICKS, parse_ticks
 from tideglass.job.settings import from_options
+from tideglass.runtime.beginning import PartitionBegin
+from tideglass.runtime.emission import given
 from tideglass.runtime.exchange import RowSink
 from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.silences import SeenSilence
 from tideglass.runtime.snapshots import Snapshots
 from tideglass.spark.key_groups import key_numbers
 from tideglass.spark.source import JobReader, SourceJob
+from tideglass.temporal.account import Counters
 from tideglass.testing import compile_rows
 
 QUERY = "SELECT COUNT(*) AS n INTO o FROM events TIMESTAMP BY t GROUP BY TumblingWindow(second, 10)"
@@ -71,6 +75,12 @@ def messages(source: JobReader, start: dict[str, Any] | None, end: dict[str, Any
         for row in batch.to_pylist()
     ]
     return [Message(**{**row, "kind": Kind(row["kind"])}) for row in rows]
+
+
+def ticks_of(second: float) -> int:
+    ticks = parse_ticks(at(second))
+    assert ticks is not None
+    return ticks
 
 
 def marks(of: list[Message]) -> dict[str, int]:
@@ -171,3 +181,69 @@ def test_partitions_are_spread_over_the_tasks_by_their_size(tmp_path: Path) -> N
     source = reader(tmp_path, folders(tmp_path / "in"))
     shares = source.partitions(source.initialOffset(), next_batch(source, None))
     assert sorted([unit.partition for unit in share.units] for share in shares) == [["0", "1"], ["2", "3"]]
+
+
+# ---------------------------------------------------------------- a run that is not the first
+
+
+def replayed(source: FileInput, recorded: dict[str, Any], begin: PartitionBegin) -> dict[str, Any]:
+    """The options of a job that begins behind the first events of partition 0."""
+    return {
+        "inputs": (replace(source, recorded=recorded),),
+        "begins": {"events": {"0": begin}},
+        "gives_replayed": False,
+    }
+
+
+def test_what_an_earlier_run_has_read_is_read_again_before_anything_new_and_gives_no_rows(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "in" / "0" / "b.json", [event(second, "a", 1) for second in range(1, 40)])
+    files = folders(tmp_path / "in")
+    recorded = files.latest({})
+    write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(40, 80)])
+    source = reader(tmp_path, files, batch_bytes=1500)
+    source = JobReader(replace(source.job, **replayed(files, recorded, PartitionBegin(0))))
+    start = source.initialOffset()
+    gave: list[bool] = []
+    numbers: list[Any] = []
+    while not start["final"]:
+        end = next_batch(source, start)
+        sent = messages(source, start, end)
+        reports = [m.json() for m in sent if m.kind is Kind.REPORT]
+        gave.append(reports[0]["gives"])
+        numbers.append(end["inputs"]["events"]["0"]["position"])
+        assert (len(given(sent)) == len(reports)) or reports[0]["gives"]
+        start = end
+    assert gave == sorted(gave)
+    assert set(gave) == {False, True}
+    last_of_replay = numbers[gave.index(True) - 1]
+    assert last_of_replay == recorded["0"]
+
+
+def test_a_run_begins_in_the_middle_with_the_watermark_silence_had_left(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
+    files = folders(tmp_path / "in", finished=False)
+    every = files.latest({})["0"]
+    half = int(every[0][2]) // 39 * 20
+    silence = SeenSilence(5, ticks_of(100))
+    begin = PartitionBegin(3, [[every[0][0], 0, half, every[0][3]]], half, (silence,))
+    source = reader(tmp_path, files, finished=False)
+    source = JobReader(replace(source.job, **replayed(files, {}, begin)))
+    first = next_batch(source, None)
+    sent = messages(source, None, first)
+    (report,) = (m.json() for m in sent if m.kind is Kind.REPORT)
+    assert Counters(**report["readers"][0]["counters"]).input_events == 19
+    assert marks(sent)["events/0"] == ticks_of(95)
+    assert first["inputs"]["events"]["0"]["number"] == 3
+
+
+def test_a_run_that_begins_at_the_end_of_what_is_there_still_tells_its_watermark(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
+    files = folders(tmp_path / "in", finished=False)
+    every = files.latest({})["0"]
+    begin = PartitionBegin(0, every, 1 << 40, (SeenSilence(1 << 40, ticks_of(100)),))
+    source = reader(tmp_path, files, finished=False)
+    source = JobReader(replace(source.job, **replayed(files, {"0": every}, begin)))
+    first = next_batch(source, None)
+    assert marks(messages(source, None, first))["events/0"] == ticks_of(95)

@@ -1,15 +1,15 @@
-"""From which time on the rows of an output are given: those before it are computed and not given."""
+"""Which rows of a run are given: those before an output time, or of a replay, are computed and not given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.runtime.exchange import Sink
-from tideglass.runtime.message import Kind
+from tideglass.runtime.message import Kind, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +31,11 @@ class GivenFrom:
             if not given.all():
                 table = table.filter(pa.array(given))
         return self.sink.put(output, table, sender)
+
+
+def given(messages: Sequence[Message]) -> list[Message]:
+    """A batch's messages for the driver, without rows if the batch only did again what a run before did."""
+    reports = [message for message in messages if message.kind is Kind.REPORT]
+    if any(message.json().get("gives") is False for message in reports):
+        return reports
+    return list(messages)

@@ -179,12 +179,14 @@ class Scan:
         *,
         silence: Silence | None = None,
         seen: Sequence[SeenSilence] = (),
+        gives: bool = True,
         final: bool = False,
     ) -> tuple[list[Message], ScanState]:
         """Scan a batch of one partition.
 
         silence: the partition gave nothing for so long by the end of the batch. seen: the idle periods of
-        an earlier reading of the same events, ascending by offset. final: the input is finished, so its
+        an earlier reading of the same events, ascending by offset. gives: the driver is to give the rows of
+        the batch, for no run before has done so. final: the input is finished, so its
         watermark passes everything and all that is held comes out.
         """
         ingress = {r.id: state.ingress.get(r.id, Ingress()) for r in self.readers}
@@ -227,7 +229,7 @@ class Scan:
         waiting = {number: table for number, table in held.items() if table.num_rows}
         after = ScanState(ingress, waiting, totals, next_offset)
         report = after.report(self.input_name, partition_name, errors[:20], final=final)
-        exchange.report(report | {"quiet_until_ticks": quiet_until_ticks})
+        exchange.report(report | {"gives": gives, "quiet_until_ticks": quiet_until_ticks})
         return exchange.messages(), after
 
     def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[SeenSilence]) -> dict[int, Ingress]:

@@ -14,7 +14,7 @@ import itertools
 import pickle
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,9 +27,11 @@ from tideglass.connect.inputs.stream import StreamInput
 from tideglass.core.errors import StateError
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.plan.topology import Topology, check_partitions
+from tideglass.runtime.beginning import PartitionBegin
 from tideglass.runtime.exchange import Exchange, Sink
 from tideglass.runtime.message import Message
 from tideglass.runtime.scan import Scan, ScanState, Silence
+from tideglass.runtime.silences import SeenSilence
 from tideglass.runtime.snapshots import Snapshots
 from tideglass.spark.processor import MESSAGE_SCHEMA
 
@@ -52,6 +54,8 @@ ARROW_SCHEMA = pa.schema(
 class SourceJob:
     """Everything the source needs; travels to Spark's processes as one pickled option.
 
+    begins: per input and partition, where a run that is not the first begins to read. gives_replayed: the
+    rows of batches that read only what an earlier run has read are given, too.
     batch_bytes: how much of the inputs a batch may take. idle_seconds: how often silence is told to
     the stages when nothing arrives. tasks: scan tasks a batch is split into at most. stop_file: while it
     exists, no new batch is begun.
@@ -67,6 +71,8 @@ class SourceJob:
     idle_seconds: float
     tasks: int
     stop_file: str
+    begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
+    gives_replayed: bool = True
 
     def option(self) -> str:
         return base64.b64encode(pickle.dumps(self)).decode()
@@ -96,6 +102,8 @@ class Unit:
     size: int
     is_new: bool
     peers: tuple[str, ...]
+    seen: tuple[SeenSilence, ...]
+    gives: bool
 
 
 class ScanPartition(InputPartition):
@@ -132,7 +140,19 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.job = job
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"batch": 0, "final": False, "inputs": {}}
+        inputs = {
+            name: {
+                partition: {
+                    "number": begin.number,
+                    "position": [list(piece) for piece in begin.position],
+                    "since_ms": 0,
+                    "ended": False,
+                }
+                for partition, begin in partitions.items()
+            }
+            for name, partitions in self.job.begins.items()
+        }
+        return {"batch": 0, "final": False, "inputs": inputs, "at_ms": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing to record: a finished input is read to the end of what is there."""
@@ -144,22 +164,30 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now_ms = time.time_ns() // 1_000_000
         share = self.job.batch_bytes // len(self.job.inputs)
         inputs: dict[str, Any] = {}
+        # Nothing new is read before all inputs are where an earlier run had brought them.
+        replaying = not all(source.is_replayed(_positions(start, source.name)) for source in self.job.inputs)
         for source in self.job.inputs:
             before = start["inputs"].get(source.name, {})
-            at = {name: state["position"] for name, state in before.items()}
+            at = _positions(start, source.name)
+            if replaying and source.is_replayed(at):
+                inputs[source.name] = {name: {**each, "since_ms": now_ms} for name, each in before.items()}
+                continue
             latest, ended = source.latest(at, share), frozenset(_ALONE)
             if latest or not self.job.finished:
                 ended = source.ended(latest)
             else:  # without any partition there would be nobody to tell the stages of its end
                 latest = _ALONE
             check_partitions(self.job.topology.readers, source.name, len(latest))
-            inputs[source.name] = _states(before, latest, ended, now_ms)
+            inputs[source.name] = _states(
+                before, latest, ended, now_ms, heard=replaying or not start["batch"]
+            )
         states = [state for each in inputs.values() for state in each.values()]
         moved = any(state["since_ms"] == now_ms for state in states)
-        final = self.job.finished and all(state["ended"] for state in states)
+        final = self.job.finished and not replaying and all(state["ended"] for state in states)
         if not (moved or final or self._is_due(start, now_ms)):
             return start
-        return {"batch": start["batch"] + 1, "final": final, "inputs": inputs, "at_ms": now_ms}
+        batch = start["batch"] + 1
+        return {"batch": batch, "final": final, "inputs": inputs, "at_ms": now_ms, "replaying": replaying}
 
     def _is_due(self, start: dict[str, Any], now_ms: int) -> bool:
         """Whether it is time to tell the stages of silence; never for finished input."""
@@ -174,7 +202,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             name = source.name
             before = start["inputs"].get(name, {})
             units += [
-                self._unit(name, partition, before, state, end["at_ms"])
+                self._unit(name, partition, before, state, end)
                 for partition, state in end["inputs"][name].items()
             ]
         shares: list[list[Unit]] = [[] for _ in range(max(1, min(self.job.tasks, len(units))))]
@@ -183,14 +211,20 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [ScanPartition(tuple(share), start["batch"], end["batch"]) for share in shares if share]
 
     def _unit(
-        self, name: str, partition: str, before: Mapping[str, Any], state: Mapping[str, Any], now_ms: int
+        self,
+        name: str,
+        partition: str,
+        before: Mapping[str, Any],
+        state: Mapping[str, Any],
+        end: Mapping[str, Any],
     ) -> Unit:
         """What a batch has to do for one partition.
 
         A finished input is a recording: how long it takes to be read says nothing of its silence.
         """
         start = before[partition]["position"] if partition in before else []
-        silent_ms = 0 if self.job.finished else now_ms - state["since_ms"]
+        silent_ms = 0 if self.job.finished else end["at_ms"] - state["since_ms"]
+        begin = self.job.begins.get(name, {}).get(partition)
         silence = Silence(silent_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
         return Unit(
             input=name,
@@ -203,6 +237,8 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             size=_size(state["position"]) - _size(start),
             is_new=partition not in before,
             peers=tuple(peer for peer, each in before.items() if not each["ended"]),
+            seen=() if begin is None else begin.seen,
+            gives=self.job.gives_replayed or not end.get("replaying", False),
         )
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
@@ -226,6 +262,8 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             state,
             exchange,
             silence=unit.silence,
+            seen=unit.seen,
+            gives=unit.gives,
             final=unit.ended,
         )
         self.job.snapshots.save(sender, partition.to_batch, after.to_bytes())
@@ -237,11 +275,13 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises StateError when it ought to be there and is not: starting afresh would change results.
         """
         if unit.is_new:
-            peers = [self._saved(f"{unit.input}/{peer}", batch) for peer in unit.peers]
-            return ScanState.beside(peers)
-        return self._saved(f"{unit.input}/{unit.partition}", batch)
+            return ScanState.beside([self._saved(unit.input, peer, batch) for peer in unit.peers])
+        return self._saved(unit.input, unit.partition, batch)
 
-    def _saved(self, sender: str, batch: int) -> ScanState:
+    def _saved(self, input_name: str, partition: str, batch: int) -> ScanState:
+        if batch == 0:
+            return self.job.begins[input_name][partition].state
+        sender = f"{input_name}/{partition}"
         saved = self.job.snapshots.load(sender, batch)
         if saved is None:
             raise StateError(
@@ -254,14 +294,25 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.job.snapshots.forget_before(end["batch"])
 
 
+def _positions(offset: Mapping[str, Any], input_name: str) -> dict[str, Any]:
+    """How far each partition of an input is read."""
+    return {name: state["position"] for name, state in offset["inputs"].get(input_name, {}).items()}
+
+
 def _states(
-    before: Mapping[str, Any], position: Mapping[str, Any], ended: frozenset[str], now_ms: int
+    before: Mapping[str, Any],
+    position: Mapping[str, Any],
+    ended: frozenset[str],
+    now_ms: int,
+    *,
+    heard: bool,
 ) -> dict[str, Any]:
     """Every partition of an input: its number, how far it is read, when it last gave something.
 
     A partition is numbered by its name when that is a number, else by the order in which partitions
     were first seen; a number once given stays. What has ended stays as it is, since its end has been
-    told to the stages; that goes for partitions and for the input as a whole.
+    told to the stages; that goes for partitions and for the input as a whole. heard: what a partition does
+    not give says nothing of its silence yet.
     """
     if before and all(state["ended"] for state in before.values()):
         return dict(before)
@@ -278,7 +329,7 @@ def _states(
             number = int(name) if name.isdigit() and int(name) not in taken else _first_free(taken)
             taken.add(number)
             moved = True
-        since_ms = now_ms if moved else before[name]["since_ms"]
+        since_ms = now_ms if moved or heard else before[name]["since_ms"]
         result[name] = {
             "number": number,
             "position": position[name],

@@ -13,7 +13,7 @@ import glob
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,9 +33,14 @@ _ONLY = "0"  # name of the partition of an input that has one
 
 @dataclass(frozen=True, slots=True)
 class FileInput:
-    """A stream input of files, as an `InputSpec` says."""
+    """A stream input of files, as an `InputSpec` says.
+
+    recorded: per partition, the pieces an earlier run has read. They are read first, in that order and cut
+    as they were, so that an event has the same place and arrival time whenever it is read again.
+    """
 
     spec: InputSpec
+    recorded: Mapping[str, PartitionPosition] = field(default_factory=dict[str, PartitionPosition])
 
     @property
     def name(self) -> str:
@@ -69,17 +74,26 @@ class FileInput:
         wherever there is one. Called on the driver: reads directories and a few bytes of files.
         """
         names = [*self.partitions()]
-        names += [name for name in position if name not in names]
+        names += [name for name in (*self.recorded, *position) if name not in names]
+        names = list(dict.fromkeys(names))
         known = {name: [list(piece) for piece in position.get(name, [])] for name in names}
-        waiting = {name: self._waiting(name, known[name]) for name in names}
+        waiting = {name: self._recorded_beyond(name, known[name]) for name in names}
+        if not any(waiting.values()):  # what is new comes when all partitions have been read as before
+            waiting = {name: self._waiting(name, known[name]) for name in names}
         left = limit_bytes
         # Those with least to read first: what they leave of their share goes to the others.
-        by_size = sorted(names, key=lambda name: (sum(size for *_, size in waiting[name]), names.index(name)))
+        by_size = sorted(
+            names, key=lambda name: (sum(each.left for each in waiting[name]), names.index(name))
+        )
         for place, name in enumerate(by_size):
             share = None if left is None else max(1, left // (len(by_size) - place))
             taken = self._take(name, known[name], waiting[name], share)
             left = None if left is None else left - taken
         return known
+
+    def is_replayed(self, position: Position) -> bool:
+        """Whether `position` covers all that is recorded."""
+        return not any(self._recorded_beyond(name, position.get(name, [])) for name in self.recorded)
 
     def read(
         self,
@@ -98,14 +112,13 @@ class FileInput:
 
     def pieces(self, partition: str, start: PartitionPosition, end: PartitionPosition) -> Iterator[Piece]:
         """What there is to read between two positions of a partition, as small values for a task."""
-        folder = self._folder(partition)
         for ordinal, (name, begin, stop, arrival_time_ticks) in enumerate(end):
             begin = int(start[ordinal][2]) if ordinal < len(start) else int(begin)
             if begin < int(stop):
-                path = folder / str(name)
+                path = self.path_of(partition, str(name))
                 yield Piece(
                     str(path),
-                    self._format(path),
+                    self.format_of(path),
                     begin,
                     int(stop),
                     ordinal,
@@ -154,7 +167,11 @@ class FileInput:
         ]
         return sorted(each.as_posix() for each in found if not any(part[0] in "._" for part in each.parts))
 
-    def _format(self, path: Path) -> Format:
+    def path_of(self, partition: str, name: str) -> Path:
+        """Where the file of a piece is."""
+        return self._folder(partition) / name
+
+    def format_of(self, path: Path) -> Format:
         found = self.spec.format or format_of(path)
         if found is None:
             raise InputError(
@@ -165,8 +182,20 @@ class FileInput:
 
     # ------------------------------------------------------------ growing
 
-    def _waiting(self, partition: str, known: PartitionPosition) -> list[tuple[str, int, int, int]]:
-        """Files with something to read: name, where to begin, modification time in ticks, bytes left."""
+    def _recorded_beyond(self, partition: str, known: PartitionPosition) -> list[_Waiting]:
+        """What is recorded beyond a position."""
+        recorded = self.recorded.get(partition, [])
+        found: list[_Waiting] = []
+        for ordinal in range(max(0, len(known) - 1), len(recorded)):
+            name, begin, stop, arrival = recorded[ordinal]
+            again = ordinal < len(known)
+            begin = int(known[ordinal][2] if again else begin)
+            if begin < int(stop) or not again:
+                found.append(_Waiting(str(name), begin, int(arrival), int(stop) - begin, int(stop)))
+        return found
+
+    def _waiting(self, partition: str, known: PartitionPosition) -> list[_Waiting]:
+        """Files with something to read."""
         read_to: dict[str, int] = {}
         for name, _, end, _ in known:
             read_to[str(name)] = int(end)
@@ -175,46 +204,66 @@ class FileInput:
         if known and known[-1][0] in names:  # a file that was cut is finished before another begins
             names.remove(str(known[-1][0]))
             names.insert(0, str(known[-1][0]))
-        found: list[tuple[str, int, int, int]] = []
+        found: list[_Waiting] = []
         for name in names:
             path = folder / name
             status = os.stat(path)
-            left = bytes_left(path, self._format(path), read_to.get(name), status)
+            left = bytes_left(path, self.format_of(path), read_to.get(name), status)
             if left > 0:
-                found.append((name, read_to.get(name, 0), status.st_mtime_ns // 100, left))
+                found.append(_Waiting(name, read_to.get(name, 0), status.st_mtime_ns // 100, left))
         return found
 
     def _take(
         self,
         partition: str,
         known: list[PieceJson],
-        waiting: Sequence[tuple[str, int, int, int]],
+        waiting: Sequence[_Waiting],
         limit_bytes: int | None,
     ) -> int:
         """Append pieces up to the limit; the bytes taken."""
         taken = 0
-        for name, begin, modified_ticks, left in waiting:
+        for each in waiting:
             if limit_bytes is not None and taken >= limit_bytes:
                 break
-            path = self._folder(partition) / name
             room = None if limit_bytes is None else limit_bytes - taken
-            end, used = next_stop(
-                path, self._format(path), begin, room, self.spec.delimiter, self.spec.finished
-            )
-            if end <= begin:
+            end, used = each.begin, 0
+            if each.left > 0:
+                end, used = self._next_stop(self.path_of(partition, each.name), each.begin, room)
+            if each.stop is not None:
+                end = min(end, each.stop)
+            elif end <= each.begin:
                 continue
             last = known[-1] if known else None
             # Arrival time never decreases within a partition (`asa.md` 1.1), whatever the names' order.
-            arrival = modified_ticks if last is None else max(int(last[3]), modified_ticks)
+            arrival = each.arrival_ticks if last is None else max(int(last[3]), each.arrival_ticks)
             same_time = last is not None and (last[3] == arrival or self.spec.arrival is not None)
-            if last is not None and last[0] == name and last[2] == begin and same_time:
-                known[-1] = [name, last[1], end, last[3]]
+            if last is not None and last[0] == each.name and last[2] == each.begin and same_time:
+                known[-1] = [each.name, last[1], end, last[3]]
             else:
-                known.append([name, begin, end, arrival])
+                known.append([each.name, each.begin, end, arrival])
             taken += used
-            if room is not None and room < left:
+            if room is not None and room < each.left:
                 break  # the rest of this file comes before anything of the next
         return taken
+
+    def _next_stop(self, path: Path, begin: int, room: int | None) -> tuple[int, int]:
+        try:
+            return next_stop(path, self.format_of(path), begin, room, self.spec.delimiter, self.spec.finished)
+        except FileNotFoundError as error:
+            raise InputError(
+                f"{path} was read by an earlier run and must be read again, but is gone"
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A file with something to read: from `begin` on, `left` bytes, up to `stop` if that is known."""
+
+    name: str
+    begin: int
+    arrival_ticks: int
+    left: int
+    stop: int | None = None
 
 
 def partition_numbers(names: Sequence[str]) -> dict[str, int]:

@@ -66,6 +66,10 @@ class RowsInput:
         if rows:
             yield chunk_of_rows(self.name, rows, fields, level)
 
+    def is_replayed(self, position: Mapping[str, PartitionPosition]) -> bool:
+        """No other run has read these rows."""
+        return True
+
     def ended(self, position: Mapping[str, PartitionPosition]) -> frozenset[str]:
         return frozenset(
             partition

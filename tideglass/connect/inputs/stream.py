@@ -37,6 +37,10 @@ class StreamInput(Protocol):
         """The events of a partition between two of its positions; the same at every call."""
         ...
 
+    def is_replayed(self, position: Mapping[str, PartitionPosition]) -> bool:
+        """Whether what an earlier run has read, as far as it is to be read again, is read."""
+        ...
+
     def ended(self, position: Mapping[str, PartitionPosition]) -> frozenset[str]:
         """The partitions that will give nothing beyond `position`; none while the input is not finished."""
         ...

@@ -1,0 +1,213 @@
+"""Where a run begins to read: what an earlier one left, the order it read in, what a source still holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.spec import Arrival, InputSpec
+from tideglass.core.errors import InputError, StateError
+from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
+from tideglass.job.replay import Begun, LeftPartition, begin, least_watermark_ticks, left_by
+from tideglass.job.silences import LONGEST_BYTES, SilenceJournal
+from tideglass.plan.replay import ReadBack
+from tideglass.runtime.scan import ScanState
+from tideglass.runtime.silences import SeenSilence
+from tideglass.runtime.snapshots import Snapshots
+from tideglass.temporal.watermark import Ingress
+
+N = Fields((("n",),))
+#: Ten seconds of windows, one of early events, a floor five behind.
+BACK = {"in": ReadBack(10 * TICKS_PER_SECOND, TICKS_PER_SECOND, 5 * TICKS_PER_SECOND)}
+
+
+def put(path: Path, seconds: range, written: int | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [{"n": n, "arrived": format_ticks(n * TICKS_PER_SECOND)} for n in seconds]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    if written is not None:
+        os.utime(path, (written, written))
+
+
+def source_of(folder: Path, by_field: bool = True) -> dict[str, FileInput]:
+    arrival = Arrival(path=("arrived",)) if by_field else None
+    return {"in": FileInput(InputSpec(name="in", path=folder, arrival=arrival, partitions="folders"))}
+
+
+def read(sources: Mapping[str, FileInput], begun: Begun, partition: str = "0") -> list[int]:
+    """The numbers a run reads that begins there."""
+    source = FileInput(sources["in"].spec, begun.recorded["in"])
+    start = {name: list(each.position) for name, each in begun.begins["in"].items()}
+    end = source.latest(source.latest(start))
+    chunks = source.read(partition, start[partition], end[partition], N)
+    return [n for chunk in chunks for n in chunk.table["$payload.n"].to_pylist()]
+
+
+def left(sources: Mapping[str, FileInput], number: int = 0) -> dict[str, dict[str, LeftPartition]]:
+    latest = sources["in"].latest({})
+    return {"in": {name: LeftPartition(number, pieces, 0) for name, pieces in latest.items()}}
+
+
+def no_journal(folder: Path) -> SilenceJournal:
+    return SilenceJournal(folder / "silences.jsonl")
+
+
+def test_reading_begins_the_span_and_the_early_limit_before_the_output(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "0" / "a.json", range(50))
+    sources = source_of(tmp_path / "in")
+    begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, {}, no_journal(tmp_path))
+    assert read(sources, begun) == list(range(29, 50))
+    assert begun.begins["in"]["0"].number == 0
+
+
+def test_files_are_read_in_the_order_an_earlier_run_read_them(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "0" / "b.json", range(30))
+    sources = source_of(tmp_path / "in")
+    known = left(sources, number=7)
+    put(tmp_path / "in" / "0" / "a.json", range(30, 50))
+    begun = begin(sources, BACK, 31 * TICKS_PER_SECOND, known, no_journal(tmp_path))
+    assert read(sources, begun) == list(range(20, 50))
+    assert begun.begins["in"]["0"].number == 7
+    afresh = begin(sources, BACK, 31 * TICKS_PER_SECOND, {}, no_journal(tmp_path))
+    assert read(sources, afresh) == [*range(30, 50), *range(30)]
+
+
+def test_events_that_silence_raised_are_read_though_they_arrived_before(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "0" / "a.json", range(50))
+    sources = source_of(tmp_path / "in")
+    known = left(sources)
+    plain = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, no_journal(tmp_path))
+    place = plain.begins["in"]["0"].next_offset // 29 * 10  # lines are about equally long
+    journal = no_journal(tmp_path)
+    report = {
+        "input": "in",
+        "partition": "0",
+        "next_offset": place,
+        "quiet_until_ticks": 35 * TICKS_PER_SECOND,
+    }
+    journal.take({**report, "quiet_until_ticks": 34 * TICKS_PER_SECOND})
+    assert read(sources, begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)) == list(range(29, 50))
+    journal.take(report)
+    begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)
+    assert 8 <= read(sources, begun)[0] <= 12
+    assert begun.begins["in"]["0"].seen == (SeenSilence(place, 35 * TICKS_PER_SECOND),)
+
+
+def test_what_begun_says_outlives_the_process(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "0" / "a.json", range(50))
+    sources = source_of(tmp_path / "in")
+    journal = no_journal(tmp_path)
+    journal.take({"input": "in", "partition": "0", "next_offset": 3, "quiet_until_ticks": 5})
+    begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, left(sources), journal)
+    begun.save(tmp_path / "state" / "begun.json")
+    again = Begun.load(tmp_path / "state" / "begun.json")
+    assert read(sources, again) == read(sources, begun)
+    assert again.begins["in"]["0"].seen == begun.begins["in"]["0"].seen
+    assert Begun.load(tmp_path / "other.json") == Begun()
+
+
+# ---------------------------------------------------------------- retention
+
+
+@pytest.mark.parametrize("by_field", [True, False])
+def test_a_source_that_no_longer_holds_the_range_is_named(tmp_path: Path, by_field: bool) -> None:
+    for n, name in enumerate("abcde"):
+        put(tmp_path / "in" / "3" / f"{name}.json", range(n * 10, n * 10 + 10), written=n * 10)
+    sources = source_of(tmp_path / "in", by_field)
+    known = left(sources)
+    (tmp_path / "in" / "3" / "a.json").unlink()
+    begin(sources, BACK, 45 * TICKS_PER_SECOND, known, no_journal(tmp_path))
+    (tmp_path / "in" / "3" / "d.json").unlink()
+    with pytest.raises(InputError) as raised:
+        begin(sources, BACK, 41 * TICKS_PER_SECOND, known, no_journal(tmp_path))
+    assert str(raised.value) == (
+        "[RANGE_NOT_RETAINED] the first windows would lack events:\n"
+        "  input 'in', partition 3: needed is what arrived from 1970-01-01T00:00:30Z on, there is what "
+        "arrived from 1970-01-01T00:00:40Z; d.json is gone\n"
+        "  hint: start at a later time with --start TIME, or take what is there with --accept-partial"
+    )
+    partial = begin(sources, BACK, 41 * TICKS_PER_SECOND, known, no_journal(tmp_path), accept_partial=True)
+    assert read(sources, partial, "3") == list(range(40, 50))
+
+
+def test_all_that_is_gone_is_missed_when_everything_is_needed(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "0" / "a.json", range(10))
+    put(tmp_path / "in" / "0" / "b.json", range(10, 20))
+    sources = source_of(tmp_path / "in")
+    known = left(sources)
+    (tmp_path / "in" / "0" / "a.json").unlink()
+    with pytest.raises(InputError, match="needed is what arrived from its beginning on"):
+        begin(sources, BACK, None, known, no_journal(tmp_path))
+
+
+# ---------------------------------------------------------------- what a run leaves
+
+
+def test_where_a_run_stopped_is_read_from_what_it_had_committed(tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    for name, content in (("offsets/4", offset(7, "a.json")), ("offsets/5", offset(8, "b.json"))):
+        (checkpoint / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkpoint / name).write_text(f"v1\n{{}}\n{json.dumps(content)}")
+    (checkpoint / "commits").mkdir()
+    (checkpoint / "commits" / "4").write_text("v1\n{}")
+    state = ScanState({0: Ingress(event_watermark_ticks=70), 1: Ingress(floor_ticks=60)})
+    Snapshots(str(tmp_path / "ingress")).save("in/0", 7, state.to_bytes())
+    found = left_by(tmp_path)
+    assert found == {"in": {"0": LeftPartition(2, [["a.json", 0, 9, 1]], 60)}}
+    assert least_watermark_ticks(found) == 60
+
+
+def offset(batch: int, name: str) -> dict[str, Any]:
+    state = {"number": 2, "position": [[name, 0, 9, 1]], "since_ms": 0, "ended": False}
+    return {"batch": batch, "final": False, "inputs": {"in": {"0": state}}, "at_ms": 0}
+
+
+def test_a_run_without_a_committed_batch_leaves_nothing(tmp_path: Path) -> None:
+    assert left_by(tmp_path) == {}
+    assert least_watermark_ticks({}) == BEFORE_ALL_TICKS
+
+
+def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint" / "commits").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "commits" / "0").touch()
+    with pytest.raises(StateError, match="nobody knows where the last run stopped"):
+        left_by(tmp_path)
+
+
+# ---------------------------------------------------------------- the journal of idle periods
+
+
+def test_the_last_word_on_a_place_counts_and_survives(tmp_path: Path) -> None:
+    path = tmp_path / "job" / "silences.jsonl"
+    journal = SilenceJournal(path)
+    for next_offset, until_ticks in ((5, 10), (5, 30), (5, 20), (9, 40), (9, None)):
+        report = {"input": "in", "partition": "0", "next_offset": next_offset}
+        journal.take({**report, "quiet_until_ticks": until_ticks})
+        journal.take({**report, "quiet_until_ticks": until_ticks})
+    assert path.read_text().count("\n") == 3
+    with open(path, "a") as file:
+        file.write('{"input":"in","par')  # killed while it wrote
+    again = SilenceJournal(path)
+    assert again.of(("in", "0")) == (SeenSilence(5, 30), SeenSilence(9, 40))
+    assert again.of(("in", "1")) == ()
+    again.forget()
+    assert SilenceJournal(path).of(("in", "0")) == ()
+
+
+def test_a_long_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
+    path = tmp_path / "silences.jsonl"
+    journal = SilenceJournal(path)
+    line = {"input": "in", "partition": "0", "next_offset": 5, "quiet_until_ticks": 1}
+    journal.take(line)
+    with open(path, "a") as file:
+        file.write(path.read_text() * (LONGEST_BYTES // 50))
+    journal.take({**line, "quiet_until_ticks": 2})
+    assert SilenceJournal(path).of(("in", "0")) == (SeenSilence(5, 2),)
+    assert path.stat().st_size < 200

@@ -1,0 +1,283 @@
+"""Beginning to read where a run needs to: what an earlier run left, searched by arrival time (`asa.md` 7.2).
+
+generation's directory ──left_by──▶ Left ──begin──▶ Begun ──▶ source (positions, order, idle periods)
+
+An earlier run has fixed the order in which it read the files of a partition, and with it the places and
+arrival times of events. A replay reads them in the same order, so it gives the same rows to the bit. What a
+source no longer holds is found out here, before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.inputs.seek import Found, place_of, seek
+from tideglass.core.errors import InputError, StateError
+from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
+from tideglass.core.types import ARRIVAL
+from tideglass.job.silences import SilenceJournal
+from tideglass.plan.replay import ReadBack
+from tideglass.runtime.beginning import PartitionBegin
+from tideglass.runtime.scan import ScanState
+from tideglass.runtime.silences import SeenSilence, first_reaching
+from tideglass.runtime.snapshots import Snapshots
+
+
+@dataclass(frozen=True, slots=True)
+class LeftPartition:
+    """How far an earlier run has read a partition, and how far its watermark had come.
+
+    watermark_ticks: BEFORE_ALL_TICKS for none, or one this version cannot read.
+    """
+
+    number: int
+    position: Sequence[Sequence[Any]]
+    watermark_ticks: int
+
+
+#: Per input and partition.
+Left = Mapping[str, Mapping[str, LeftPartition]]
+
+
+def left_by(generation: Path) -> Left:
+    """What the last committed batch of a generation had read; nothing if there was none."""
+    checkpoint = generation / "checkpoint"
+    batches = [int(each.name) for each in (checkpoint / "commits").glob("*") if each.name.isdigit()]
+    if not batches:
+        return {}
+    try:
+        lines = (checkpoint / "offsets" / str(max(batches))).read_text().splitlines()
+        offset = json.loads(lines[-1])
+        inputs: dict[str, dict[str, Any]] = offset["inputs"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise StateError(
+            f"{checkpoint} cannot be read ({error}), so nobody knows where the last run stopped\n"
+            "  hint: start at an output time instead, --start TIME"
+        ) from error
+    snapshots = Snapshots(str(generation / "ingress"))
+    return {
+        name: {
+            partition: LeftPartition(
+                state["number"],
+                state["position"],
+                _watermark_ticks(snapshots.load(f"{name}/{partition}", offset["batch"])),
+            )
+            for partition, state in partitions.items()
+        }
+        for name, partitions in inputs.items()
+    }
+
+
+def _watermark_ticks(saved: bytes | None) -> int:
+    if saved is None:
+        return BEFORE_ALL_TICKS
+    try:
+        ingress = ScanState.from_bytes(saved).ingress.values()
+    except StateError:  # of another version: everything is read again, which is slow and right
+        return BEFORE_ALL_TICKS
+    return min((each.watermark_ticks for each in ingress), default=BEFORE_ALL_TICKS)
+
+
+def least_watermark_ticks(left: Left) -> int:
+    """The time up to which every partition of a stopped run had come; BEFORE_ALL_TICKS for none."""
+    return min(
+        (each.watermark_ticks for partitions in left.values() for each in partitions.values()),
+        default=BEFORE_ALL_TICKS,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """What a replay needs of a partition and its source no longer holds.
+
+    held_from_ticks: arrival of the oldest event there is from then on; None for nothing.
+    """
+
+    input: str
+    partition: str
+    needed_from_ticks: int | None
+    held_from_ticks: int | None
+    files: Sequence[str]
+
+    def text(self) -> str:
+        needed = "its beginning" if self.needed_from_ticks is None else _shown(self.needed_from_ticks)
+        there = (
+            "nothing" if self.held_from_ticks is None else f"what arrived from {_shown(self.held_from_ticks)}"
+        )
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        return (
+            f"input {self.input!r}, partition {self.partition}: needed is what arrived from {needed} on, "
+            f"there is {there}; {self.files[0]}{more} is gone"
+        )
+
+
+def _shown(ticks: int) -> str:
+    return format_ticks(ticks)[:19] + "Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where a generation begins to read; plain data, kept beside its state so that a resumed run has it too.
+
+    begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
+    """
+
+    begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
+    recorded: Mapping[str, Mapping[str, Sequence[Sequence[Any]]]] = field(default_factory=dict[str, Any])
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(asdict(self)))
+        temporary.replace(path)
+
+    @staticmethod
+    def load(path: Path) -> Begun:
+        """What `save` wrote; the beginning of everything where nothing was written."""
+        if not path.exists():
+            return Begun()
+        saved = json.loads(path.read_text())
+        begins = {
+            name: {partition: _begin_of(each) for partition, each in partitions.items()}
+            for name, partitions in saved["begins"].items()
+        }
+        return Begun(begins, saved["recorded"])
+
+
+def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:
+    seen = tuple(SeenSilence(**each) for each in saved["seen"])
+    return PartitionBegin(saved["number"], saved["position"], saved["next_offset"], seen)
+
+
+def begin(
+    sources: Mapping[str, FileInput],
+    backs: Mapping[str, ReadBack],
+    from_ticks: int | None,
+    left: Left,
+    journal: SilenceJournal,
+    *,
+    accept_partial: bool = False,
+) -> Begun:
+    """Where to begin so that rows from a time on are complete.
+
+    from_ticks: an output time or, behind a stopped run, its watermark; None reads everything there is.
+    left: of the run before, {} for none. accept_partial: take what is there.
+    Raises InputError that names source, partition, what is needed and what is there.
+    """
+    begins: dict[str, dict[str, PartitionBegin]] = {}
+    recorded: dict[str, dict[str, Sequence[Sequence[Any]]]] = {}
+    missing: list[Missing] = []
+    for name, source in sources.items():
+        known = left.get(name, {})
+        before = {partition: each.position for partition, each in known.items()}
+        gone = {partition: _gone(source, partition, pieces) for partition, pieces in before.items()}
+        there = {partition: _emptied(pieces, gone[partition]) for partition, pieces in before.items()}
+        every = _everything(replace(source, recorded=there))
+        needed_ticks = None if from_ticks is None else backs[name].read_from_ticks(from_ticks)
+        raised_ticks = None if from_ticks is None else backs[name].raised_from_ticks(from_ticks)
+        begins[name], recorded[name] = {}, {}
+        for partition, left_partition in known.items():
+            seen = journal.of((name, partition))
+            found = _place(source, partition, every[partition], needed_ticks, raised_ticks, seen)
+            begins[name][partition] = PartitionBegin(
+                left_partition.number, found.position, found.next_offset, seen
+            )
+            recorded[name][partition] = there[partition]
+            lost = _needed(source, before[partition], gone[partition], found, needed_ticks)
+            if lost:
+                held_ticks = _oldest_arrival_ticks(source, partition, every[partition], found)
+                files = list(dict.fromkeys(str(before[partition][n][0]) for n in lost))
+                missing.append(Missing(name, partition, needed_ticks, held_ticks, files))
+        numbers = {each.number for each in known.values()}
+        for partition in every:
+            if partition not in known:
+                number = int(partition) if partition.isdigit() and int(partition) not in numbers else None
+                number = _free(numbers) if number is None else number
+                numbers.add(number)
+                found = seek(source, partition, every[partition], needed_ticks)
+                begins[name][partition] = PartitionBegin(number, found.position, found.next_offset)
+    if missing and not accept_partial:
+        raise InputError(
+            "[RANGE_NOT_RETAINED] the first windows would lack events:\n"
+            + "".join(f"  {each.text()}\n" for each in missing)
+            + "  hint: start at a later time with --start TIME, or take what is there with --accept-partial"
+        )
+    return Begun(begins, recorded)
+
+
+def _everything(source: FileInput) -> dict[str, list[Any]]:
+    """All pieces of every partition in reading order: those recorded, then those beyond."""
+    as_recorded = source.latest({})
+    return source.latest(as_recorded)
+
+
+def _place(
+    source: FileInput,
+    partition: str,
+    pieces: Sequence[Sequence[Any]],
+    needed_ticks: int | None,
+    raised_ticks: int | None,
+    seen: Sequence[SeenSilence],
+) -> Found:
+    """Where to begin: by arrival, or before events that silence raised to a time at which they count."""
+    found = seek(source, partition, pieces, needed_ticks)
+    raised = None if raised_ticks is None else first_reaching(seen, raised_ticks)
+    if raised is not None and raised < found.next_offset:
+        return place_of(source, partition, pieces, raised)
+    return found
+
+
+def _gone(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]]) -> list[int]:
+    """The pieces whose file is gone."""
+    return [n for n, piece in enumerate(pieces) if not source.path_of(partition, str(piece[0])).exists()]
+
+
+def _emptied(pieces: Sequence[Sequence[Any]], gone: Sequence[int]) -> list[list[Any]]:
+    """The pieces without the content of those that are gone; the others keep their places."""
+    return [
+        [piece[0], piece[2], piece[2], piece[3]] if n in gone else list(piece)
+        for n, piece in enumerate(pieces)
+    ]
+
+
+def _needed(
+    source: FileInput,
+    pieces: Sequence[Sequence[Any]],
+    gone: Sequence[int],
+    found: Found,
+    needed_ticks: int | None,
+) -> list[int]:
+    """Of the pieces that are gone, those a replay from `found` on would have to read.
+
+    By an arrival field only their events would tell when they arrived; but arrival never decreases, so
+    what comes before an event that is not needed is not needed either.
+    """
+    if needed_ticks is None:
+        return list(gone)
+    if source.spec.arrival is None:
+        return [n for n in gone if int(pieces[n][3]) >= needed_ticks]
+    passed = max((n for n, piece in enumerate(found.position) if int(piece[1]) < int(piece[2])), default=-1)
+    return [n for n in gone if n > passed]
+
+
+def _oldest_arrival_ticks(
+    source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], found: Found
+) -> int | None:
+    """When the first event arrived that a replay from `found` on reads."""
+    for chunk in source.read(partition, found.position, pieces, Fields((), False)):
+        if chunk.table.num_rows:
+            return chunk.table[ARRIVAL][0].as_py()
+    return None
+
+
+def _free(numbers: set[int]) -> int:
+    number = 0
+    while number in numbers:
+        number += 1
+    return number

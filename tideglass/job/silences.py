@@ -1,0 +1,88 @@
+"""The journal of idle periods: what estimated arrival times moved the watermarks of a job (`asa.md` 1.5).
+
+One line for each, added when the batch that saw it is committed; of those at one place of a partition the
+last counts. A run that reads the same events again applies them at the same places.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tideglass.runtime.silences import SeenSilence
+
+#: An input and one of its partitions, by their names.
+Place: TypeAlias = tuple[str, str]
+
+#: A silent partition adds a line a second; a longer file is written anew with what counts.
+LONGEST_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class SilenceJournal:
+    """The journal in the file `path`."""
+
+    path: Path
+    _until_ticks: dict[Place, dict[int, int]] = field(default_factory=dict[Place, Any])
+    _loaded: bool = False
+
+    def of(self, place: Place) -> tuple[SeenSilence, ...]:
+        """The idle periods of a partition, in the order of their places."""
+        self._load()
+        return tuple(SeenSilence(*each) for each in sorted(self._until_ticks.get(place, {}).items()))
+
+    def take(self, report: Mapping[str, Any]) -> None:
+        """Add what the report of a scan tells, if it tells of silence. Taking one again changes nothing."""
+        until_ticks = report.get("quiet_until_ticks")
+        if until_ticks is None:
+            return
+        self._load()
+        known = self._until_ticks.setdefault((report["input"], report["partition"]), {})
+        if known.get(report["next_offset"], until_ticks - 1) >= until_ticks:
+            return
+        known[report["next_offset"]] = until_ticks
+        line = _line((report["input"], report["partition"]), report["next_offset"], until_ticks)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(line)
+        if self.path.stat().st_size > LONGEST_BYTES:
+            self._write_anew()
+
+    def forget(self) -> None:
+        """A job that begins anew has no idle periods yet."""
+        self._until_ticks, self._loaded = {}, True
+        self.path.unlink(missing_ok=True)
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
+        for line in lines:
+            try:
+                each = json.loads(line)
+            except ValueError:  # the last line of a process that was killed while it wrote
+                continue
+            known = self._until_ticks.setdefault((each["input"], each["partition"]), {})
+            known[each["offset"]] = max(each["until_ticks"], known.get(each["offset"], each["until_ticks"]))
+
+    def _write_anew(self) -> None:
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(
+            "".join(
+                _line(place, offset, until_ticks)
+                for place, known in self._until_ticks.items()
+                for offset, until_ticks in sorted(known.items())
+            ),
+            encoding="utf-8",
+        )
+        os.replace(temporary, self.path)
+
+
+def _line(place: Place, offset: int, until_ticks: int) -> str:
+    entry = {"input": place[0], "partition": place[1], "offset": offset, "until_ticks": until_ticks}
+    return json.dumps(entry, separators=(",", ":")) + "\n"
