@@ -46,11 +46,18 @@ class Read:
         return [v for c in self.chunks if name in c.table.column_names for v in c.table[name].to_pylist()]
 
 
-def test_every_test_the_page_names_is_here():
-    page = (Path(__file__).parents[2] / "docs/bad-input.md").read_text()
+def test_every_test_the_page_names_exists_and_every_row_names_one():
+    root = Path(__file__).parents[2]
+    page = (root / "docs/bad-input.md").read_text()
     named = re.findall(r"`(test_\w+)`", page)
     assert len(named) == len(set(named)) > 30
-    assert set(named) <= set(globals())
+    elsewhere = "".join(file.read_text() for file in root.glob("tests/[ej]*/test_*.py"))
+    assert {name for name in named if f"def {name}(" not in elsewhere} <= set(globals())
+    cases = re.findall(r"`(\w+/\w+)`", page)
+    assert len(cases) > 5
+    assert all((root / "tests" / "cases" / f"{case}.case").is_file() for case in cases)
+    rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| input")]
+    assert [row for row in rows if not re.search(r"`(test_\w+|\w+/\w+)` \|$", row)] == []
 
 
 def refused_alone(tmp_path: Path, line: str | bytes) -> Rejected:
