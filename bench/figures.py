@@ -54,9 +54,9 @@ def figures_of(rounds: Sequence[Round], batches: BatchWindow | None) -> Figures:
         peaks_mib=tuple(each.large.peak_mib for each in rounds),
         cpu_seconds_per_million=tuple(cpu_seconds(each) / each.events * 1e6 for each in rounds),
         batch_seconds=tuple(
-            median(counted_batches(each.large, batches))
+            median(counted)
             for each in rounds
-            if batches is not None and each.large.batches
+            if batches is not None and (counted := counted_batches(each.large, batches))
         ),
         finished=all(each.large.finished for each in rounds),
     )
@@ -84,9 +84,12 @@ def counted_batches(run: Measured, batches: BatchWindow) -> list[float]:
 
 
 def ratio(bar: Bar, ours: Figures, other: Figures | None) -> float:
-    """The median over rounds of the figure the bar is about; rounds are compared with themselves."""
+    """The median over rounds of the figure the bar is about; NaN when there is none.
+
+    A round is compared with itself: what disturbed the machine then disturbed both.
+    """
     if bar.kind == "batch":
-        return median(ours.batch_seconds)
+        return median(ours.batch_seconds) if ours.batch_seconds else math.nan
     assert other is not None, "only bars of seconds stand alone"
     match bar.kind:
         case "rate":
@@ -97,7 +100,8 @@ def ratio(bar: Bar, ours: Figures, other: Figures | None) -> float:
             pairs = zip(ours.peaks_mib, other.peaks_mib, strict=False)
         case "evenness":
             pairs = zip(ours.batch_seconds, other.batch_seconds, strict=False)
-    return median(mine / theirs for mine, theirs in pairs)
+    found = [mine / theirs for mine, theirs in pairs]
+    return median(found) if found else math.nan
 
 
 def verdicts(scenario: Scenario, figures: Mapping[str, Figures]) -> list[Verdict]:

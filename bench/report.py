@@ -84,9 +84,8 @@ def _bound(value: float, sign: str, figures: Figures) -> str:
 
 def _verdict(verdict: Verdict) -> str:
     word = "[green]met[/]" if verdict.reached else "[red]missed[/]"
-    sign = {"rate": f"≥ {verdict.bar.limit:g}", "evenness": f"1 ± {verdict.bar.limit:g}"}
-    asked = sign.get(verdict.bar.kind, f"≤ {verdict.bar.limit:g}")
-    return f"{verdict.bar.kind} {verdict.value:.2f} (bar {asked}) {word}"
+    sign = {"rate": "≥ ", "batch": "< ", "evenness": "1 ± "}.get(verdict.bar.kind, "≤ ")
+    return f"{verdict.bar.kind} {verdict.value:.2f} (bar {sign}{verdict.bar.limit:g}) {word}"
 
 
 def write(path: Path, options: Mapping[str, Any], outcomes: list[Outcome]) -> None:
@@ -114,10 +113,15 @@ def _json(outcome: Outcome) -> dict[str, Any]:
         "agreement": outcome.agreement,
         "failure": outcome.failure,
         "left_out": outcome.scenario.left_out,
-        "figures": {name: asdict(figures) for name, figures in outcome.figures.items()},
+        "figures": {name: _figures(figures) for name, figures in outcome.figures.items()},
         "bars": [
             {"bar": each.bar.text, "measured": each.value, "reached": each.reached}
             for each in outcome.verdicts
         ],
         "runs": {name: [asdict(each) for each in rounds] for name, rounds in outcome.rounds.items()},
     }
+
+
+def _figures(figures: Figures) -> dict[str, Any]:
+    """JSON knows no infinity: a rate that too few events could not tell is null."""
+    return {**asdict(figures), "rates": [each if math.isfinite(each) else None for each in figures.rates]}

@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import FrameType
 
 from rich.console import Console
 
@@ -172,6 +173,10 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def _stop(number: int, _: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
 def main() -> int:
     options = options_of()
     console = Console(highlight=False)
@@ -184,7 +189,7 @@ def main() -> int:
                 console.print(f"    {bar.text}")
         return 0
     # So that the runs under way are ended too: they lead sessions of their own.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, _stop)
     os.environ["JAVA_HOME"] = str(use_java().home)
     bench = Bench(options, console)
     names = list(SCENARIOS) if "all" in options.scenario else options.scenario
