@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from tideglass.job.directory import JobDirectory
-    from tideglass.job.journal import RunEnd
+    from tideglass.job.journal import RunEnd, RunStart
     from tideglass.job.status import CatchUpStatus, Status
 
 ProjectArgument = Annotated[
@@ -36,9 +36,15 @@ def state_line(status: Status) -> str:
     return f"{line}, run {status.run} since {status.since} (process {status.pid} on {status.host})"
 
 
+def start_lines(start: RunStart) -> list[str]:
+    """Why and from where a run begins, and what has changed since the last one."""
+    lines = [f"run {start.run}: {start.cause}, from {start.began_from}"]
+    return lines + [f"  changed: {change}" for change in start.changes]
+
+
 def catch_up_line(at: CatchUpStatus) -> str:
     """How far a run has come in what was there when it started, in one line."""
-    line = f"catching up ({at.cause}) from {at.began_from}: "
+    line = f"catching up from {at.began_from}: "
     if at.events_expected is None or at.events_per_second is None or at.seconds_left is None:
         return line + f"{seconds_text(at.seconds)} so far, no batch is done yet"
     return (

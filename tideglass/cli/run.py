@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tideglass.cli.job import ProjectArgument, RunDirOption, catch_up_line, seconds_text
+from tideglass.cli.job import ProjectArgument, RunDirOption, catch_up_line, seconds_text, start_lines
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from tideglass.job.journal import RunStart
     from tideglass.job.metrics import Metrics, PartitionFacts
     from tideglass.job.outputs import BatchRows
     from tideglass.job.recovery import CatchUp
@@ -127,11 +128,15 @@ def run_with_progress(job: Job, console: Console, *, quiet: bool = False) -> Met
         if not quiet:
             tell_of_catching_up(metrics.catch_up)
 
+    def begun(start: RunStart) -> None:
+        if not quiet:
+            console.print("\n".join(start_lines(start)), markup=False)
+
     if live is None:
-        return run_job(job, watch)
+        return run_job(job, watch, begun=begun)
     with live:
         live.update("starting Spark …")
-        return run_job(job, watch)
+        return run_job(job, watch, begun=begun)
 
 
 def arguments_of(context: typer.Context) -> tuple[str, ...]:
@@ -171,11 +176,13 @@ def progress(metrics: Metrics, rate: float | None = None) -> RenderableType:
     """The table, and below it a bar while the run catches up with what was there when it started."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
+    from rich.table import Table
 
     table, catch_up = progress_table(metrics, rate), metrics.catch_up
     if catch_up is None or catch_up.done:
         return table
-    bar = ProgressBar(total=1.0, completed=catch_up.share, width=60)
+    bar = Table.grid()
+    bar.add_row(ProgressBar(total=1.0, completed=catch_up.share, width=60))
     return Group(table, bar, catch_up_line(catch_up.status(time.monotonic())))
 
 

@@ -37,7 +37,7 @@ def directory_of(arguments: Sequence[str]) -> JobDirectory:
     parser = typer.Typer(add_completion=False)
     parser.command()(run.run)
     given: dict[str, Any] = typer.main.get_command(parser).make_context("start", list(arguments)).params
-    return job_directory(given["project"], given["run_dir"])
+    return job_directory(Path(given["project"]), Path(given["run_dir"]) if given["run_dir"] else None)
 
 
 def launch(arguments: Sequence[str], folder: Path) -> None:
@@ -70,6 +70,7 @@ def launch(arguments: Sequence[str], folder: Path) -> None:
             typer.echo(log.read().decode(errors="replace").rstrip(), err=process.returncode != 0)
         raise SystemExit(process.returncode)
     typer.echo(state_line(status))
+    typer.echo(status.cause)
     if status.catching_up is not None:
         typer.echo(catch_up_line(status.catching_up))
     typer.echo(f"log: {directory.log}")

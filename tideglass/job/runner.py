@@ -20,6 +20,7 @@ from tideglass.core.errors import ProjectError
 from tideglass.job.account import Account, signals
 from tideglass.job.beginning import Beginning, begin
 from tideglass.job.directory import JobDirectory
+from tideglass.job.journal import RunStart
 from tideglass.job.lock import RunLock
 from tideglass.job.manifest import read_manifest
 from tideglass.job.metrics import Metrics
@@ -39,6 +40,8 @@ _Found = TypeVar("_Found")
 
 #: Called after every batch: its number, what it gave, and the metrics so far.
 Watch = Callable[[int, BatchRows, Metrics], None]
+#: Called once the start is decided and written down, before Spark is there.
+Begun = Callable[[RunStart], None]
 
 
 def plan_job(project: Project, options: RunOptions) -> Job:
@@ -84,7 +87,9 @@ def _key_groups(directory: JobDirectory, options: RunOptions) -> int | None:
     return options.cores or os.cpu_count()
 
 
-def run(job: Job, watch: Watch | None = None, spark: SparkSession | None = None) -> Metrics:
+def run(
+    job: Job, watch: Watch | None = None, spark: SparkSession | None = None, begun: Begun | None = None
+) -> Metrics:
     """Run the job until its input is finished (`once`) or the process is told to stop.
 
     The first SIGINT or SIGTERM stops after the batch under way; a second stops at once.
@@ -96,6 +101,8 @@ def run(job: Job, watch: Watch | None = None, spark: SparkSession | None = None)
     with RunLock(directory):
         directory.stop.unlink(missing_ok=True)  # it was for another run
         beginning = begin(job, directory)
+        if begun is not None:
+            begun(beginning.start)
         metrics = Metrics()
         with Account(job.name, directory, beginning, metrics) as account, signals(account) as take_signals:
             query = _start(job, account, watch, spark)

@@ -1,0 +1,57 @@
+"""How far a run has caught up, how fast, and how long it still takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.spec import InputSpec
+from tideglass.job.recovery import CatchUp, last_batch, logged_offset, positions_of, size, there_now
+
+
+def reached(to: int) -> dict[str, dict[str, list[list[object]]]]:
+    return {"clicks": {"0": [["a.json", 0, 100, 0], ["b.json", 0, to - 100, 0]]}}
+
+
+def test_share_rate_and_rest_follow_what_is_read_since_the_start():
+    at = CatchUp("resumed from the checkpoint", "batch 3", began_size=150, goal_size=350, began_seconds=10.0)
+    first = at.status(now_seconds=11.0)
+    assert (first.events_expected, first.events_per_second, first.seconds_left) == (None, None, None)
+    at.advance(reached(200), events=500, now_seconds=14.0)
+    assert not at.done
+    told = at.status(now_seconds=14.0)
+    assert (told.share, told.events, told.events_expected) == (0.25, 500, 2000)
+    assert (told.events_per_second, told.seconds_left) == (125.0, 12.0)
+    assert at.status(now_seconds=16.0).seconds_left == 10.0
+    at.advance(reached(400), events=2100, now_seconds=25.0)
+    assert at.done
+    assert at.status(now_seconds=25.0).seconds_left == 0.0
+
+
+def test_nothing_to_catch_up_is_done_at_once():
+    assert CatchUp("first start", "the beginning", 0, 0, 0.0).done
+
+
+def test_what_is_there_now_is_measured_in_the_units_of_the_input(tmp_path: Path):
+    (tmp_path / "a.json").write_text('{"v": 1}\n{"v": 2}\n')
+    source = FileInput(InputSpec(name="clicks", path=tmp_path))
+    there = there_now([source], {})
+    assert size(there) == 18
+    (tmp_path / "b.json").write_text('{"v": 3}\n')
+    assert size(there_now([source], there)) == 27
+
+
+def test_positions_are_read_from_sparks_logs(tmp_path: Path):
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "commits").mkdir()
+    assert last_batch(tmp_path) is None
+    offset = '{"batch": 3, "inputs": {"clicks": {"0": {"position": [["a.json", 0, 9, 0]], "ended": false}}}}'
+    (tmp_path / "offsets" / "2").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{offset}')
+    for name in ("0", "2", ".3.crc"):
+        (tmp_path / "commits" / name).touch()
+    assert last_batch(tmp_path) == 2
+    assert positions_of(logged_offset(tmp_path, 2)) == {"clicks": {"0": [["a.json", 0, 9, 0]]}}
+    with pytest.raises(FileNotFoundError):
+        logged_offset(tmp_path, 3)
