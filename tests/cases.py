@@ -11,6 +11,7 @@
     --- input events              (a JSON object a line; `_arrival` and `_partition` are not payload)
     {"t": "2026-01-01T00:00:01Z"}
     --- reference registration    (optional; a JSON object a line)
+    --- reference registration from 2026-01-01T00:00:00Z    (one of several snapshots of it)
     --- expect output             (a JSON object a line: all rows, in any order)
     {"n": 1}
 
@@ -46,7 +47,7 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     functions: dict[str, str] = field(default_factory=dict[str, str])
     inputs: dict[str, Rows] = field(default_factory=dict[str, Rows])
-    reference: dict[str, Rows] = field(default_factory=dict[str, Rows])
+    reference: dict[str, Rows | dict[str, Rows]] = field(default_factory=dict[str, Any])
     expected: dict[str, Rows] = field(default_factory=dict[str, Rows])
     error_code: str | None = None
     error_place: tuple[int, int] | None = None
@@ -93,7 +94,13 @@ def load(path: Path) -> Case:
             case "input":
                 case.inputs[name] = json_lines(body)
             case "reference":
-                case.reference[name] = json_lines(body)
+                name, _, effective = name.partition(" from ")
+                if effective:
+                    snapshots = case.reference.setdefault(name, {})
+                    assert isinstance(snapshots, dict)
+                    snapshots[effective] = json_lines(body)
+                else:
+                    case.reference[name] = json_lines(body)
             case "expect":
                 case.expected[name or "output"] = json_lines(body)
             case "error":

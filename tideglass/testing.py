@@ -18,6 +18,7 @@ from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.reading import Chunk
 from tideglass.connect.inputs.rows import ARRIVAL_FIELD, PARTITION_FIELD, Row, partition_of
 from tideglass.connect.inputs.rows import chunk_of_rows as rows_as_chunk
+from tideglass.connect.reference.references import GivenRows, given_rows
 from tideglass.core.errors import InputError, Source
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.core.values import rows_of, unify
@@ -32,7 +33,7 @@ KEY_GROUPS = 3
 def run(
     query: str | Source,
     inputs: Mapping[str, Sequence[Row]],
-    reference: Mapping[str, Sequence[Row]] | None = None,
+    reference: Mapping[str, GivenRows] | None = None,
     settings: Mapping[str, str] | JobSettings | None = None,
     functions: Mapping[str, str] | None = None,
     engine: Literal["local", "spark"] = "local",
@@ -43,7 +44,8 @@ def run(
 
     inputs: rows per input, in order of arrival. `_arrival` (ISO text) is a row's arrival time, without
     it the event time; `_partition` (an int, default 0) its input partition. Neither is payload.
-    reference: rows per reference input. settings: late_arrival ("5s" or "none"), out_of_order, policy
+    reference: rows per reference input, or its snapshots: rows by the ISO time from which they hold.
+    settings: late_arrival ("5s" or "none"), out_of_order, policy
     ("adjust" or "drop"), early_arrival, compatibility_level; without them late is unlimited and
     out-of-order 0; or those of a job. functions: JavaScript source per name. engine: this process, or a
     local Spark. known_inputs: what the binder may know of the inputs; None lets every name be one.
@@ -52,21 +54,30 @@ def run(
     Raises QueryError for a query that cannot run and EvaluationError for a row that fails it.
     """
     job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
-    if reference and known_inputs is None:
-        known_inputs = {name: InputInfo(name) for name in inputs}
-        known_inputs |= {name: InputInfo(name, "reference") for name in reference}
-    compiled = compile_rows(query, inputs, job_settings, functions, known_inputs=known_inputs)
-    if reference:
-        raise InputError("reference inputs are understood, not yet supported by this version")
+    known = known_inputs or input_infos(inputs, reference or {})
+    compiled = compile_rows(query, inputs, job_settings, functions, known_inputs=known)
+    references = given_rows(compiled.topology.references, reference or {})
     if engine == "spark":
         from tideglass.spark.kit import run_on_spark
 
-        tables = run_on_spark(compiled.topology, rows_of_inputs(compiled.topology, inputs))
+        tables = run_on_spark(
+            compiled.topology, rows_of_inputs(compiled.topology, inputs), references=references
+        )
     else:
-        driver = LocalDriver(compiled.topology)
+        driver = LocalDriver(compiled.topology, references=references)
         messages = driver.run(partition_batches(compiled.topology, inputs), final=True)
         tables = rows_by_output(compiled.topology, messages)
     return {name: rows_in_order(parts) for name, parts in tables.items()}
+
+
+def input_infos(
+    inputs: Mapping[str, Sequence[Row]], reference: Mapping[str, GivenRows]
+) -> dict[str, InputInfo] | None:
+    """What the binder knows of the inputs of a test; None, so that any name may be one, without reference."""
+    if not reference:
+        return None
+    streams = {name: InputInfo(name) for name in inputs}
+    return streams | {name: InputInfo(name, "reference") for name in reference}
 
 
 def compile_rows(
@@ -147,6 +158,7 @@ __all__ = [
     "PARTITION_FIELD",
     "chunk_of_rows",
     "compile_rows",
+    "input_infos",
     "partition_batches",
     "rows_in_order",
     "run",

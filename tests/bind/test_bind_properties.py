@@ -25,6 +25,7 @@ from tideglass.plan.nodes import (
     Filter,
     Join,
     Literal,
+    Lookup,
     Node,
     Path,
     Plan,
@@ -82,7 +83,7 @@ def expressions(node: Node) -> Iterator[Expr]:
                     yield from (expr for expr, _ in call.aggregate.order_by)
         case Apply(argument=argument):
             yield argument
-        case Join(keys=keys, condition=condition):
+        case Join(keys=keys, condition=condition) | Lookup(keys=keys, condition=condition):
             yield from (side for pair in keys for side in pair)
             yield from [] if condition is None else [condition]
         case StepRef() | Union():
@@ -93,7 +94,7 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Filter(child=child) | Project(child=child) | Aggregate(child=child):
             return (child,)
-        case Analytic(child=child) | Apply(child=child):
+        case Analytic(child=child) | Apply(child=child) | Lookup(left=child):
             return (child,)
         case Join(left=left, right=right):
             return left, right
@@ -129,6 +130,8 @@ def check_node(node: Node, steps: Mapping[str, Node]) -> None:
     if isinstance(node, Join):
         allowed = {*node.columns, "$ts"}
         assert {bound.base for bound in node.bounds} <= allowed
+    if isinstance(node, Lookup):
+        allowed = {*node.columns, "$ts"}
     for expr in expressions(node):
         assert set(refs(expr)) <= allowed, (node, expr)
     if isinstance(node, StepRef):

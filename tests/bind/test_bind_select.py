@@ -196,7 +196,6 @@ def test_the_inside_of_a_join_is_still_checked():
     inputs = {"s": InputInfo("s"), "t": InputInfo("t", "reference", columns=("a",))}
     assert [code for code, _ in found(text, inputs)] == [
         "UNKNOWN_COLUMN",
-        "NOT_YET_SUPPORTED",
         "UNKNOWN_FUNCTION",
     ]
 

@@ -166,5 +166,7 @@ def test_spans_add_up_along_chains_and_the_longest_branch_counts():
 
 def test_reference_data_takes_no_part_in_substreams():
     inputs = {"s": InputInfo("s"), "r": InputInfo("r", "reference")}
-    text = "SELECT s.a FROM s TIMESTAMP BY t OVER k JOIN r ON s.a = r.a"
-    assert [code for code, _ in found(text, inputs)] == ["NOT_YET_SUPPORTED"]
+    joined = "SELECT s.a FROM s TIMESTAMP BY t OVER k JOIN r ON s.a = r.a"
+    assert plan(joined, inputs).inputs == ("s",)
+    grouped = joined.replace("s.a", "COUNT(*) AS n", 1) + " GROUP BY TumblingWindow(second, 5)"
+    assert [code for code, _ in found(grouped, inputs)] == ["SUBSTREAM_KEY_NOT_GROUPED"]

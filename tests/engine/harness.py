@@ -14,6 +14,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tideglass.compile import Compiled
+from tideglass.connect.reference.references import NO_REFERENCES, References, given_rows
 from tideglass.core.errors import EvaluationError, QueryError
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP
@@ -31,7 +32,14 @@ from tideglass.runtime.silences import SeenSilence, first_reaching
 from tideglass.temporal.panes import TIME
 from tideglass.temporal.progress import Progress
 from tideglass.temporal.state import MemoryState, State
-from tideglass.testing import ARRIVAL_FIELD, PARTITION_FIELD, chunk_of_rows, compile_rows, rows_in_order
+from tideglass.testing import (
+    ARRIVAL_FIELD,
+    PARTITION_FIELD,
+    chunk_of_rows,
+    compile_rows,
+    input_infos,
+    rows_in_order,
+)
 
 Row = Mapping[str, Any]
 Inputs = Mapping[str, Sequence[Row]]
@@ -202,9 +210,14 @@ def checkpoint(driver: LocalDriver) -> dict[str, Any]:
     return {"scans": dict(driver.state.scans), "stages": stages}
 
 
-def restored(topology: Topology, saved: Mapping[str, Any], sink: Sink | None = None) -> LocalDriver:
+def restored(
+    topology: Topology,
+    saved: Mapping[str, Any],
+    sink: Sink | None = None,
+    references: References = NO_REFERENCES,
+) -> LocalDriver:
     """A new driver that goes on from a checkpoint."""
-    driver = LocalDriver(topology, sink)
+    driver = LocalDriver(topology, sink, references)
     driver.state = LocalState(scans=dict(saved["scans"]))
     for place, (buckets, values) in saved["stages"].items():
         state = MemoryState()
@@ -223,9 +236,14 @@ def values_of(state: State) -> Mapping[str, bytes]:
 
 
 def compiled_for(
-    query: str, inputs: Inputs, settings: Mapping[str, Any] | None, key_groups: int = 3
+    query: str,
+    inputs: Inputs,
+    settings: Mapping[str, Any] | None,
+    key_groups: int = 3,
+    reference: Mapping[str, Any] | None = None,
 ) -> Compiled:
-    return compile_rows(query, inputs, from_options(settings), key_groups=key_groups)
+    known = input_infos(inputs, reference or {})
+    return compile_rows(query, inputs, from_options(settings), key_groups=key_groups, known_inputs=known)
 
 
 def play(
@@ -237,6 +255,7 @@ def play(
     partitions: int = 3,
     begin: Begin | None = None,
     stop_after: int | None = None,
+    reference: Mapping[str, Any] | None = None,
 ) -> Played:
     """Run a query on events that reach the engine in the given manner.
 
@@ -245,12 +264,13 @@ def play(
     that the next event came earlier than the clock made believe. stop_after: so many batches, and no end.
     """
     begin = begin or Begin()
-    compiled = compiled_for(query, inputs, settings, manner.key_groups)
+    compiled = compiled_for(query, inputs, settings, manner.key_groups, reference)
     topology = compiled.topology
+    references = given_rows(topology.references, reference or {})
     queues = queues_of(topology, inputs, partitions)
     given = {place: begin.first(place, rows) for place, rows in queues.items()}
     sink = GivenFrom(RowSink(), begin.from_ticks)
-    driver = LocalDriver(topology, sink)
+    driver = LocalDriver(topology, sink, references)
     for place, first in given.items():
         driver.state.scans[place] = ScanState(next_offset=first).to_bytes()
     metrics, watched = Metrics(), Watched()
@@ -271,7 +291,7 @@ def play(
         messages.extend(came if keep else ())
         batches += 1
         if manner.restarts and batches % manner.restarts == 0:
-            driver = restored(topology, checkpoint(driver), sink)
+            driver = restored(topology, checkpoint(driver), sink, references)
 
     def batch(until: Mapping[Place, int]) -> list[PartitionBatch]:
         shares: list[PartitionBatch] = []

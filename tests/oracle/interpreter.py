@@ -21,12 +21,13 @@ from .values import CastFailed, OracleError, Value, cast, identity, lookup, plai
 from .windows import Window, instances
 
 Inputs = dict[str, list[dict[str, Any]]]
+References = dict[str, joins.Reference]
 
 
 def run(
     query: str,
     inputs: Inputs,
-    reference: Inputs | None = None,
+    reference: References | None = None,
     settings: dict[str, Any] | None = None,
     functions: dict[str, str] | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
@@ -44,7 +45,7 @@ def run(
 class Interpreter:
     """One run of one script."""
 
-    def __init__(self, script: n.Script, inputs: Inputs, reference: Inputs, settings: Settings) -> None:
+    def __init__(self, script: n.Script, inputs: Inputs, reference: References, settings: Settings) -> None:
         self.script, self.inputs, self.reference, self.settings = script, inputs, reference, settings
         self.steps = {step.name.text: step.query for step in script.steps}
         self.tables = {table.name.text: table for table in script.tables}
@@ -119,7 +120,8 @@ class Interpreter:
                     converted = cast(values[there], column.type)
                 except CastFailed:
                     return None
-                if column.type.upper().startswith("BIGINT") and converted != values[there]:
+                lossy = isinstance(values[there], float) and converted != values[there]
+                if column.type.upper().startswith("BIGINT") and lossy:
                     return None
                 values[there] = converted
         return values
@@ -141,7 +143,13 @@ class Interpreter:
             if isinstance(item, n.Apply):
                 scopes = [applied for scope in scopes for applied in self.apply(scope, item)]
             elif (name := item.relation.name) and (table := lookup(self.reference, name.text)):
-                scopes = joins.reference_join(scopes, item, self.reference[table], self.settings)
+                scopes = joins.reference_join(
+                    scopes,
+                    item,
+                    self.reference[table],
+                    lambda values, own=table: self.fit(own, values),
+                    self.settings,
+                )
             else:
                 scopes = joins.temporal_join(scopes, item, self.bindings(item.relation), level)
         return sorted(scopes, key=lambda scope: scope.order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tideglass.lang import nodes as n
@@ -10,7 +10,7 @@ from tideglass.lang import nodes as n
 from .expressions import Bound, Scope, constant, date_part
 from .rows import Row, Settings, read_event
 from .scalars import datediff, unit_ticks
-from .values import Instant, OracleError, Value
+from .values import Instant, OracleError, Value, instant_of_text
 
 
 class OnScope(Scope):
@@ -108,14 +108,38 @@ def temporal_join(
     return found
 
 
+#: Rows that hold for all times, or by the ISO time from which they hold.
+Reference = list[dict[str, Any]] | dict[str, list[dict[str, Any]]]
+
+
+def holding(snapshots: Sequence[tuple[str | None, list[dict[str, Any]]]], time: int) -> list[dict[str, Any]]:
+    """The rows of the snapshot with the greatest effective time not after `time` (A-21)."""
+    latest: tuple[int, list[dict[str, Any]]] | None = None
+    for text, rows in snapshots:
+        effective = instant_of_text(text) if text is not None else Instant(0)
+        assert effective is not None
+        if effective.ticks <= time and (latest is None or effective.ticks > latest[0]):
+            latest = (effective.ticks, rows)
+    if latest is None:
+        raise OracleError("no snapshot of the reference data holds for this row")
+    return latest[1]
+
+
 def reference_join(
-    lefts: Sequence[Scope], join: n.Join, table: Sequence[dict[str, Any]], settings: Settings
+    lefts: Sequence[Scope],
+    join: n.Join,
+    table: Reference,
+    accept: Callable[[dict[str, Value]], dict[str, Value] | None],
+    settings: Settings,
 ) -> list[Scope]:
-    """Static reference data: no time bound, timestamps unchanged."""
+    """Reference data: no time bound, timestamps unchanged; of several snapshots the one that holds (6.3)."""
     alias = (join.relation.alias or join.relation.name or n.Name("")).text
-    rows = [Row(values) for values in (read_event(event, settings) for event in table) if values is not None]
+    snapshots = [(None, table)] if isinstance(table, list) else list(table.items())
     found: list[Scope] = []
     for left in lefts:
+        read = (read_event(event, settings) for event in holding(snapshots, left.time))
+        fitting = (accept(values) for values in read if values is not None)
+        rows = [Row(values) for values in fitting if values is not None]
         pairs = [
             Scope([*left.sources, Bound(alias, row, rows, i)], left.time, (*left.order, i), left.level)
             for i, row in enumerate(rows)

@@ -13,11 +13,12 @@ import pytest
 from cases import Case, Rows, case_paths, compare_outputs, load
 from merged import merged, own, qualified
 
+from tideglass.connect.reference.references import given_rows
 from tideglass.core.errors import EvaluationError, QueryError, TideglassError
 from tideglass.job.settings import from_options
 from tideglass.plan.topology import Topology
 from tideglass.spark.kit import run_on_spark
-from tideglass.testing import compile_rows, rows_in_order, rows_of_inputs, run
+from tideglass.testing import compile_rows, input_infos, rows_in_order, rows_of_inputs, run
 
 KEY_GROUPS = 2
 #: Queries in one job: enough to spread the cost of starting it, few enough to find a fault in it.
@@ -26,11 +27,15 @@ QUERIES_OF_A_JOB = 60
 
 def topology_of(case: Case) -> Topology | None:
     """The compiled case; None if it says it is not yet supported, which the in-process tests report."""
-    if case.reference or case.functions:
+    if case.functions:
         return None
     try:
         return compile_rows(
-            case.query, case.inputs, from_options(case.settings), key_groups=KEY_GROUPS
+            case.query,
+            case.inputs,
+            from_options(case.settings),
+            key_groups=KEY_GROUPS,
+            known_inputs=input_infos(case.inputs, case.reference),
         ).topology
     except QueryError:
         return None
@@ -73,7 +78,13 @@ def rows_of_job(names: tuple[str, ...]) -> dict[str, dict[str, Rows]]:
         for place, (case, topology) in enumerate(chosen)
         for name, rows in rows_of_inputs(topology, case.inputs).items()
     }
-    tables = run_on_spark(merged([topology for _, topology in chosen]), inputs)
+    whole = merged([topology for _, topology in chosen])
+    reference = {
+        qualified(place, name): rows
+        for place, (case, _) in enumerate(chosen)
+        for name, rows in case.reference.items()
+    }
+    tables = run_on_spark(whole, inputs, references=given_rows(whole.references, reference))
     return {
         case.name: {name: rows_in_order(parts) for name, parts in own(place, tables).items()}
         for place, (case, _) in enumerate(chosen)

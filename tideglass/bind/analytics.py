@@ -35,14 +35,14 @@ class Analytics:
     """The analytic functions of one query block, collected while its clauses are bound.
 
     The sources are the inputs and steps of FROM in the order of the text. Their columns are named
-    without a prefix here, as each source is read before it meets the others. `applied` are the aliases
-    of APPLY, which makes its rows only afterwards.
+    without a prefix here, as each source is read before it meets the others. `later` are the aliases of
+    APPLY and of reference data, whose columns are there only afterwards, each with the clause it is of.
     """
 
     def __init__(self) -> None:
         self._sources: list[tuple[Relation, Node]] = []
         self._calls: dict[str, list[AnalyticCall]] = {}
-        self.applied: list[str] = []
+        self.later: dict[str, str] = {}
 
     def enter(self, relation: Relation, node: Node) -> None:
         """A source of FROM: how the block names its columns, and the node its rows come from."""
@@ -154,12 +154,13 @@ def _source_of(call: tree.Call, analytics: Analytics, diagnostics: Diagnostics) 
             if qualified and relation not in named:
                 named.append(relation)
     for column in _columns(call):
-        if column.path[0].text.casefold() in (alias.casefold() for alias in analytics.applied):
+        clause = analytics.later.get(column.path[0].text.casefold())
+        if clause is not None:
             diagnostics.error(
-                "ANALYTIC_OF_APPLY",
-                f"{call.name.text} sees the events before APPLY; {column.path[0].text!r} is not there yet",
+                f"ANALYTIC_OF_{clause}",
+                f"{call.name.text} sees the events before {clause}; {column.path[0].text!r} is not there yet",
                 column.span,
-                "use APPLY in a WITH step first",
+                f"use {clause} in a WITH step first",
             )
     if len(named) > 1:
         names = " and ".join(relation.alias for relation in named)

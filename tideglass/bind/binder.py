@@ -21,6 +21,7 @@ from tideglass.plan.nodes import (
     Apply,
     Filter,
     Join,
+    Lookup,
     Node,
     Output,
     Plan,
@@ -265,7 +266,7 @@ def _leaves(node: Node) -> Iterator[Scan | StepRef]:
             yield node
         case Filter(child=child) | Project(child=child) | Aggregate(child=child):
             yield from _leaves(child)
-        case Analytic(child=child) | Apply(child=child):
+        case Analytic(child=child) | Apply(child=child) | Lookup(left=child):
             yield from _leaves(child)
         case Join(left=left, right=right):
             yield from _leaves(left)

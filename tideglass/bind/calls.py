@@ -240,6 +240,14 @@ def _source_time(arg: tree.Expr, binder: Binder) -> Expr | None:
     match arg:
         case tree.Column(path=(name,)):
             relation = binder.scope.source(name)
+            if relation is not None and relation.reference:
+                binder.diagnostics.error(
+                    "REFERENCE_HAS_NO_TIME",
+                    f"{relation.alias!r} is reference data, whose rows have no timestamp",
+                    arg.span,
+                    "a join with reference data needs no bound in time; name a column to compare datetimes",
+                )
+                return Literal(None, arg.span)
             return None if relation is None else relation.time(SYSTEM_TIMESTAMP, arg.span)
         case _:
             return None

@@ -1,4 +1,4 @@
-"""FROM with joins of streams: time bounds, keys and rules of ON (`asa.md` 2.8, 1.7)."""
+"""FROM with joins of streams and of reference data: time bounds, keys and rules of ON (`asa.md` 2.8, 2.9)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_DAY
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.functions.dates import PART_TICKS
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Call, Case, Cast, Expr, Join, Literal, Path, Ref, TimeBound
+from tideglass.plan.nodes import Call, Case, Cast, Expr, Join, Literal, Lookup, Path, Ref, Scan, TimeBound
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 _MAKES_DATETIME = frozenset(("dateadd", "datetimefromparts"))
@@ -53,19 +53,14 @@ class JoinChain:
 
         `relations` are all sources up to the joined one, which is the last; all have their prefixes.
         """
-        first, *_, last = relations
-        left_prefix = ""
-        if not self._ahead_ticks:
-            left_prefix = first.prefix
-            self._ahead_ticks[left_prefix] = (0, 0)
-            left = replace(left, substream_keys=_qualified(left.substream_keys, left_prefix))
-            self.partition_keys = tuple(prefixed(key, left_prefix) for key in self.partition_keys)
+        *_, last = relations
+        left, left_prefix = self._entered(left, relations[0])
         if join.on is None:
             self._diagnostics.error(
                 "CROSS_JOIN_OF_STREAMS",
                 "CROSS JOIN is for reference data; streams are joined within a distance in time",
                 join.span,
-                f"write JOIN ... ON DATEDIFF(minute, {first.alias}, {last.alias}) BETWEEN 0 AND 5",
+                f"write JOIN ... ON DATEDIFF(minute, {relations[0].alias}, {last.alias}) BETWEEN 0 AND 5",
             )
             return left
         scope = Scope(tuple(relations), self.environment)
@@ -89,6 +84,55 @@ class JoinChain:
         )
         self._move_ahead(last.prefix, node)
         return replace(left, node=node, metadata=False)
+
+    def lookup(
+        self,
+        join: tree.Join,
+        left: Rows,
+        reference: Rows,
+        relations: Sequence[Relation],
+        analytics: Analytics,
+    ) -> Rows:
+        """The rows of a join with reference data, whose rows have no time: ON may ask for anything.
+
+        `relations` are all sources up to the reference input, which is the last.
+        """
+        *_, last = relations
+        left, left_prefix = self._entered(left, relations[0])
+        scan = reference.node
+        assert isinstance(scan, Scan)
+        on = _On((), (), (), None)
+        if join.on is not None:
+            expressions = Expressions(
+                Scope(tuple(relations), self.environment), self.environment, ON, analytics=analytics
+            )
+            on = _split(expressions.condition(join.on), last.prefix)
+        self._equal += on.keys
+        node = Lookup(
+            left.node,
+            scan.input,
+            join.kind.lower() if join.on is not None else "inner",
+            left_prefix,
+            last.prefix,
+            on.keys,
+            _all(on.rest),
+            scan.columns,
+            scan.open,
+            scan.payload_types,
+            join.span,
+        )
+        return replace(left, node=node)
+
+    def _entered(self, left: Rows, first: Relation) -> tuple[Rows, str]:
+        """The rows of the first source as the joined rows name them, with the prefix their columns get.
+
+        What is joined already has its names.
+        """
+        if self._ahead_ticks:
+            return left, ""
+        self._ahead_ticks[first.prefix] = (0, 0)
+        self.partition_keys = tuple(prefixed(key, first.prefix) for key in self.partition_keys)
+        return replace(left, substream_keys=_qualified(left.substream_keys, first.prefix)), first.prefix
 
     # ------------------------------------------------------------ bounds
 

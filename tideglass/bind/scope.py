@@ -53,7 +53,8 @@ class Relation:
     `alias` is what qualifies its columns; `own_name` the input or step behind it. `prefix` stands before
     the listed columns when several relations are joined. An `applied` relation is the alias of APPLY:
     its columns are found by its alias only, and the alias alone is all of them as a record. In a `raw`
-    relation (TIMESTAMP BY) every column is a field of the event as it arrived.
+    relation (TIMESTAMP BY) every column is a field of the event as it arrived. The rows of a `reference`
+    relation have no time.
     """
 
     alias: str
@@ -65,6 +66,7 @@ class Relation:
     prefix: str = ""
     raw: bool = False
     applied: bool = False
+    reference: bool = False
 
     @classmethod
     def of(cls, rows: Rows, alias: str, own_name: str = "") -> Relation:

@@ -9,7 +9,7 @@ from tideglass.bind import substreams
 from tideglass.bind.amounts import positive_ticks
 from tideglass.bind.analytics import Analytics
 from tideglass.bind.catalog import Environment
-from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, ON, SELECT, WHERE
+from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, SELECT, WHERE
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import Grouping
 from tideglass.bind.joins import JoinChain
@@ -20,7 +20,18 @@ from tideglass.bind.windows import bind_windows, split_group_by
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import APPLY_COLUMNS, Aggregate, Apply, Cast, Filter, Join, Literal, Named, Project
+from tideglass.plan.nodes import (
+    APPLY_COLUMNS,
+    Aggregate,
+    Apply,
+    Cast,
+    Filter,
+    Join,
+    Literal,
+    Lookup,
+    Named,
+    Project,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +95,20 @@ class SelectBinder:
     def _join(
         self, join: tree.Join, rows: Rows, before: list[Relation], chain: JoinChain, analytics: Analytics
     ) -> tuple[Rows, Relation]:
-        right, relation = self.sources.bind(join.relation)
+        is_reference = self.sources.is_reference(join.relation)
+        bind = self.sources.bind_reference if is_reference else self.sources.bind
+        right, relation = bind(join.relation)
         relation = replace(relation, prefix=f"{relation.alias}.")
-        if self.sources.is_reference(join.relation):
-            self._diagnostics.error("NOT_YET_SUPPORTED", "JOIN is understood, not yet supported", join.span)
-            if join.on is not None:
-                scope = Scope((*before, relation), self.environment)
-                Expressions(scope, self.environment, ON).condition(join.on)
-            return rows, relation
-        if isinstance(rows.node, Apply) and not isinstance(rows.node.child, Join):
+        if isinstance(rows.node, Apply) and not isinstance(rows.node.child, Join | Lookup):
             self._diagnostics.error(
                 "NOT_YET_SUPPORTED",
                 "APPLY before JOIN is understood, not yet supported",
                 join.span,
                 "put APPLY behind the joins, or in a WITH step of its own",
             )
+        if is_reference:
+            analytics.later[relation.alias.casefold()] = "JOIN"
+            return chain.lookup(join, rows, right, (*before, relation), analytics), relation
         analytics.enter(relation, right.node)
         return chain.join(join, rows, right, (*before, relation), analytics), relation
 
@@ -127,7 +137,7 @@ class SelectBinder:
             apply.span,
         )
         relation = Relation(alias, columns, False, alias, prefix=f"{alias}.", applied=True)
-        analytics.applied.append(alias)
+        analytics.later[alias.casefold()] = "APPLY"
         return replace(rows, node=node), relation
 
     def _check_star(self, select: tree.Select) -> None:

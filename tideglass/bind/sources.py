@@ -120,6 +120,23 @@ class Sources:
         rows = Rows(scan, metadata=True, substream_keys=tuple(keys))
         return rows, Relation.of(rows, alias, info.name)
 
+    def bind_reference(self, relation: tree.Relation) -> tuple[Rows, Relation]:
+        """The rows of a reference input: a Scan nobody times, and the relation its columns are named by."""
+        for clause, words in (
+            (relation.timestamp_by, "TIMESTAMP BY"),
+            (relation.partition_by, "PARTITION BY"),
+        ):
+            if clause is not None:
+                self.environment.diagnostics.error(
+                    "CLAUSE_ON_REFERENCE",
+                    f"{words} belongs to a stream; reference data has neither timestamps nor partitions",
+                    clause.span,
+                    f"leave {words} out here",
+                )
+        assert relation.name is not None
+        rows, named = self._input(replace(relation, timestamp_by=None, partition_by=None), relation.name)
+        return rows, replace(named, metadata=False, reference=True)
+
     def _find_input(self, name: tree.Name) -> InputInfo:
         environment = self.environment
         if name.text.casefold() in self.later_steps and (

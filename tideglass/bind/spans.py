@@ -12,6 +12,7 @@ from tideglass.plan.nodes import (
     Filter,
     Hopping,
     Join,
+    Lookup,
     Node,
     Plan,
     Project,
@@ -79,7 +80,7 @@ def look_back_ticks(node: Node, step_look_back_ticks: Mapping[str, int] | None =
             return 0
         case StepRef(name=name):
             return (step_look_back_ticks or {})[name]
-        case Filter(child=child) | Project(child=child) | Apply(child=child):
+        case Filter(child=child) | Project(child=child) | Apply(child=child) | Lookup(left=child):
             return look_back_ticks(child, step_look_back_ticks)
         case Analytic(child=child) | Aggregate(child=child):
             return own_span_ticks(node) + look_back_ticks(child, step_look_back_ticks)
@@ -125,7 +126,7 @@ def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]
             case Union(children=children):
                 for child in children:
                     walk(child, above_ticks)
-            case Filter(child=child) | Project(child=child) | Apply(child=child):
+            case Filter(child=child) | Project(child=child) | Apply(child=child) | Lookup(left=child):
                 walk(child, above_ticks)
             case Analytic(child=child) | Aggregate(child=child):
                 walk(child, above_ticks)

@@ -58,6 +58,11 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         inputs=known or None,
         functions=project.scripts,
     )
+    if compiled.topology.references:
+        names = ", ".join(map(repr, compiled.topology.references))
+        raise ProjectError(
+            f"reference data ({names}) in a run is understood, not yet supported; see its page"
+        )
     inputs = {name: _input_spec(project, options, name) for name in compiled.topology.fields}
     if not any(spec.arrival for spec in inputs.values()) and not options.inputs:
         # The service's tools apply no policies to local files (`asa.md` 10.1).

@@ -14,6 +14,8 @@ from tideglass.plan.topology import (
     Grouping,
     Joining,
     JoinOp,
+    LookingUp,
+    LookupOp,
     Op,
     PartialOp,
     ReceiveOp,
@@ -90,6 +92,8 @@ def operator_text(topology: Topology, op: Op) -> str:
         case JoinOp():
             left, right = (", ".join(f"#{source}" for source in side) for side in (op.left, op.right))
             return f"{op.joining.kind} join of {left} with {right} by {joining_text(op.joining)}"
+        case LookupOp():
+            return f"{op.looking_up.kind} join of #{op.source} with {looking_up_text(op.looking_up)}"
         case AnalyticOp():
             sources = ", ".join(f"#{source}" for source in op.sources)
             calls = ", ".join(analytic_text(spec) for spec in op.specs)
@@ -109,6 +113,13 @@ def joining_text(joining: Joining) -> str:
     return f"{keys}: keeps left rows for {duration_text(later)}, right rows for {duration_text(earlier)}" + (
         "; the rest of ON is a condition on pairs" if joining.condition is not None else ""
     )
+
+
+def looking_up_text(looking_up: LookingUp) -> str:
+    """The reference data of a join, and how its rows are found."""
+    found = "by " + ", ".join(looking_up.keys) if looking_up.keys else "by looking at every row of it"
+    more = "; the rest of ON is a condition on pairs" if looking_up.keys and looking_up.condition else ""
+    return f"reference data {looking_up.input} {found}: kept once in every worker{more}"
 
 
 def analytic_text(spec: AnalyticSpec) -> str:

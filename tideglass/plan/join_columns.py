@@ -12,8 +12,16 @@ from dataclasses import dataclass, replace
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.plan.nodes import Expr, Literal, Named, Path, Ref
-from tideglass.plan.rules import field_column, references, rewrite, substitute, walk
-from tideglass.plan.topology import JoinOp, Op, Rows, RowsOp
+from tideglass.plan.rules import (
+    field_column,
+    fields_to_columns,
+    payload_fields,
+    references,
+    rewrite,
+    substitute,
+    walk,
+)
+from tideglass.plan.topology import JoinOp, LookingUp, LookupOp, Op, Rows, RowsOp
 
 _OF_THE_PAIR = frozenset((*ORDER_COLUMNS, SUBSTREAM))
 
@@ -22,10 +30,11 @@ _OF_THE_PAIR = frozenset((*ORDER_COLUMNS, SUBSTREAM))
 class Side:
     """The rows of one stream as a side of a join: its RowsOp, and what the stream's columns are there.
 
-    prefix: what the join puts before the stream's columns; none before those of another join.
+    rows_op: None for reference data. prefix: what the join puts before the stream's columns; none before
+    those of another join.
     """
 
-    rows_op: int
+    rows_op: int | None
     prefix: str
     columns: Mapping[str, Expr]
     payload: Expr | None
@@ -43,7 +52,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class JoinSides:
-    """The streams of a placed join."""
+    """The streams of a placed join; of a lookup one stream and the reference data, which is no operator."""
 
     join_op: int
     right_prefix: str
@@ -54,12 +63,13 @@ class JoinSides:
 def settle_join(ops: list[Op], sides: JoinSides) -> None:
     """Gives a join and the programs before it the columns it needs, and its readers their names."""
     join = ops[sides.join_op]
-    assert isinstance(join, JoinOp)
+    assert isinstance(join, JoinOp | LookupOp)
+    condition = join.joining.condition if isinstance(join, JoinOp) else join.looking_up.condition
     readers = [op for op in ops if isinstance(op, RowsOp) and op.source == join.id]
     exprs = [expr for reader in readers for expr in _exprs(reader.rows)]
-    exprs += [] if join.joining.condition is None else [join.joining.condition]
+    exprs += [] if condition is None else [condition]
     columns = _columns(exprs)
-    for bound in join.joining.bounds:
+    for bound in join.joining.bounds if isinstance(join, JoinOp) else ():
         if bound.base != SYSTEM_TIMESTAMP:
             columns.setdefault(bound.base, Ref(bound.base))
     names: dict[Expr, str] = {expr: name for name, expr in columns.items() if isinstance(expr, Path)}
@@ -67,22 +77,47 @@ def settle_join(ops: list[Op], sides: JoinSides) -> None:
         ops[reader.id] = replace(reader, rows=_renamed(reader.rows, names))
     right = {n: e for n, e in columns.items() if n.startswith(sides.right_prefix)}
     left = {n: e for n, e in columns.items() if n not in right}
-    condition = join.joining.condition
-    ops[join.id] = replace(
-        join,
-        joining=replace(
-            join.joining,
-            condition=None if condition is None else _read(condition, names),
-            left_columns=tuple(left),
-            right_columns=tuple(right),
-        ),
-    )
+    condition = None if condition is None else _read(condition, names)
+    if isinstance(join, JoinOp):
+        joining = replace(
+            join.joining, condition=condition, left_columns=tuple(left), right_columns=tuple(right)
+        )
+        ops[join.id] = replace(join, joining=joining)
+    else:
+        ops[join.id] = replace(
+            join, looking_up=_settled(join.looking_up, sides.right[0], condition, left, right)
+        )
     for own, chosen in ((sides.left, left), (sides.right, right)):
         for side in own:
+            if side.rows_op is None:
+                continue
             op = ops[side.rows_op]
             assert isinstance(op, RowsOp)
             items = tuple(Named(name, side.expr(expr)) for name, expr in chosen.items())
             ops[op.id] = replace(op, rows=replace(op.rows, items=op.rows.items + items))
+
+
+def _settled(
+    looking_up: LookingUp,
+    side: Side,
+    condition: Expr | None,
+    left: Mapping[str, Expr],
+    right: Mapping[str, Expr],
+) -> LookingUp:
+    """The lookup with its columns, those of the reference data made of what their decoder delivers."""
+    items = (*looking_up.reference.items, *(Named(name, side.expr(expr)) for name, expr in right.items()))
+    exprs = [item.expr for item in items]
+    paths = {path for expr in exprs for path in payload_fields(expr)}
+    program = tuple(Named(item.name, fields_to_columns(item.expr)) for item in items)
+    whole = any(PAYLOAD in references(item.expr) for item in program)
+    return replace(
+        looking_up,
+        condition=condition,
+        left_columns=tuple(left),
+        right_columns=tuple(right),
+        reference=replace(looking_up.reference, items=program),
+        fields=replace(looking_up.fields, paths=tuple(sorted(paths)), whole=whole),
+    )
 
 
 def _exprs(rows: Rows) -> list[Expr]:

@@ -365,6 +365,46 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """Rows with those of reference data that ON brings together with them (`asa.md` 2.9).
+
+    `kind` is inner or left. Columns are named as those of a Join; a row keeps its own time and place,
+    each of its matches does. Which snapshot of the reference input `input` a row meets is decided by its
+    `$ts` (`asa.md` 6.3).
+
+    keys: equal values of row and reference row. condition: what else ON asks for. reference_columns,
+    reference_open: as in Scan, and so `payload_types`.
+    """
+
+    left: Node
+    input: str
+    kind: str
+    left_prefix: str
+    right_prefix: str
+    keys: tuple[tuple[Expr, Expr], ...]
+    condition: Expr | None
+    reference_columns: tuple[str, ...] = ()
+    reference_open: bool = True
+    payload_types: tuple[tuple[str, Type], ...] = ()
+    span: Span = _span()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        left = (self.left.columns, self.left.open, self.left_prefix, (SYSTEM_TIMESTAMP, ARRIVAL, PARTITION))
+        right = (self.reference_columns, self.reference_open, self.right_prefix, ())
+        columns: list[str] = []
+        for own, is_open, prefix, engine in (left, right):
+            columns += [prefix + column for column in own]
+            columns += [prefix + PAYLOAD] if is_open else []
+            columns += [prefix + column for column in engine if prefix]
+        return tuple(columns)
+
+    @property
+    def open(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
 class Union:
     """All rows of all children; a column missing in one child is looked up in its payload or is NULL."""
 
@@ -379,7 +419,7 @@ class Union:
         return any(child.open for child in self.children)
 
 
-Node: TypeAlias = Scan | StepRef | Filter | Project | Aggregate | Union | Analytic | Apply | Join
+Node: TypeAlias = Scan | StepRef | Filter | Project | Aggregate | Union | Analytic | Apply | Join | Lookup
 
 
 @dataclass(frozen=True, slots=True)

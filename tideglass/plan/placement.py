@@ -23,6 +23,7 @@ from tideglass.plan.nodes import (
     Filter,
     Join,
     Literal,
+    Lookup,
     Named,
     Node,
     Path,
@@ -44,6 +45,8 @@ from tideglass.plan.topology import (
     InputFields,
     Joining,
     JoinOp,
+    LookingUp,
+    LookupOp,
     Op,
     PartialOp,
     Reader,
@@ -122,6 +125,8 @@ class _Placer:
                 return (self.analytic(node),)
             case Apply():
                 return tuple(self.apply(s, node) for s in self.streams(node.child))
+            case Lookup():
+                return tuple(self.lookup(s, node) for s in self.streams(node.left))
 
     def within(self, stream: Stream, expr: Expr) -> Expr:
         """An expression over a block's columns, as one over the rows of the stream's operator."""
@@ -299,6 +304,43 @@ class _Placer:
         columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         return Stream(join, level, columns, None, None, together, joining.substreams)
 
+    def lookup(self, stream: Stream, node: Lookup) -> Stream:
+        """Rows meet reference data wherever they are: every task has it whole."""
+        _, left = _side_of(stream, node.left_prefix)
+        columns: dict[str, Expr] = {name: Path(Ref(PAYLOAD), (name,)) for name in node.reference_columns}
+        right = Side(None, node.right_prefix, columns, Ref(PAYLOAD) if node.reference_open else None)
+        keys = tuple(f"$j{n}" for n in range(len(node.keys)))
+        ours, theirs = (
+            tuple(Named(name, side.expr(pair[number])) for name, pair in zip(keys, node.keys, strict=True))
+            for number, side in enumerate((left, right))
+        )
+        rows = self.add(
+            RowsOp(self.next, stream.level, stream.op, Rows(ours, stream.condition, _kept(stream)))
+        )
+        fields = InputFields((), False, node.payload_types)
+        looking_up = LookingUp(
+            node.input,
+            node.kind,
+            keys,
+            node.condition,
+            (),
+            (),
+            Rows(theirs, None, ()),
+            fields,
+            stream.substreams,
+        )
+        op = self.add(LookupOp(self.next, stream.level, rows, looking_up))
+        self.joins.append(JoinSides(op, node.right_prefix, (replace(left, rows_op=rows),), (right,)))
+        return Stream(
+            op,
+            stream.level,
+            {name: Ref(name) for name in node.columns},
+            None,
+            None,
+            _together_under(stream, node),
+            stream.substreams,
+        )
+
     # ------------------------------------------------------------ outputs
 
     def emit(self, output: str, node: Node) -> None:
@@ -383,7 +425,22 @@ def _spread_in(stream: Stream, program: Rows, routing: Sequence[str]) -> tuple[s
 
 
 def _side_of(stream: Stream, prefix: str) -> tuple[Stream, Side]:
-    return stream, Side(-1, prefix, stream.columns, stream.payload)
+    return stream, Side(None, prefix, stream.columns, stream.payload)
+
+
+def _together_under(stream: Stream, node: Lookup) -> tuple[frozenset[Expr], ...] | None:
+    """What the rows of `stream` are spread by, as the rows of the lookup name it."""
+    if stream.together is None:
+        return None
+    keys: list[frozenset[Expr]] = []
+    for key in stream.together:
+        same: set[Expr] = {
+            Ref(node.left_prefix + name) for name, expr in stream.columns.items() if expr in key
+        }
+        if not same:
+            return None
+        keys.append(frozenset(same))
+    return tuple(keys)
 
 
 def _spread_by(routing: Sequence[str]) -> tuple[frozenset[Expr], ...]:

@@ -16,6 +16,7 @@ from tideglass.plan.nodes import (
     Filter,
     Join,
     Literal,
+    Lookup,
     Node,
     Path,
     Project,
@@ -135,6 +136,8 @@ def steps_read(node: Node) -> tuple[str, ...]:
             return (name,)
         case Join(left=left, right=right):
             return (*steps_read(left), *steps_read(right))
+        case Lookup(left=left):
+            return steps_read(left)
         case Union(children=branches):
             return tuple(name for branch in branches for name in steps_read(branch))
         case Filter() | Project() | Aggregate() | Analytic() | Apply():

@@ -195,6 +195,44 @@ class JoinOp:
 
 
 @dataclass(frozen=True, slots=True)
+class InputFields:
+    """What the decoder of an input has to deliver: single fields, and whether the whole payload."""
+
+    paths: tuple[tuple[str, ...], ...]
+    whole: bool
+    payload_types: tuple[tuple[str, Type], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LookingUp:
+    """A join with reference data with all names resolved to columns; see `plan.nodes.Lookup`.
+
+    keys: columns of both sides. reference: the row program that makes keys and `right_columns` of what
+    `fields` says the decoder of the reference input delivers. condition: over the columns of a pair.
+    """
+
+    input: str
+    kind: str
+    keys: tuple[str, ...]
+    condition: Expr | None
+    left_columns: tuple[str, ...]
+    right_columns: tuple[str, ...]
+    reference: Rows
+    fields: InputFields
+    substreams: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LookupOp:
+    """The rows of `source`, each with the rows of reference data it meets; stateless, on any level."""
+
+    id: int
+    level: int
+    source: int
+    looking_up: LookingUp
+
+
+@dataclass(frozen=True, slots=True)
 class EmitOp:
     """Hands rows to an output."""
 
@@ -204,16 +242,19 @@ class EmitOp:
     output: str
 
 
-Op = ScanOp | RowsOp | PartialOp | SendOp | ReceiveOp | WindowOp | JoinOp | EmitOp | AnalyticOp | ApplyOp
-
-
-@dataclass(frozen=True, slots=True)
-class InputFields:
-    """What the decoder of an input has to deliver: single fields, and whether the whole payload."""
-
-    paths: tuple[tuple[str, ...], ...]
-    whole: bool
-    payload_types: tuple[tuple[str, Type], ...] = ()
+Op = (
+    ScanOp
+    | RowsOp
+    | PartialOp
+    | SendOp
+    | ReceiveOp
+    | WindowOp
+    | JoinOp
+    | LookupOp
+    | EmitOp
+    | AnalyticOp
+    | ApplyOp
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +268,17 @@ class Topology:
     key_groups: int
     level: str = "1.2"
     functions: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The reference inputs that are read."""
+        found = (op.looking_up.input for op in self.ops if isinstance(op, LookupOp))
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def lookup_levels(self) -> tuple[int, ...]:
+        """The levels above the scan that read reference data."""
+        return tuple(sorted({op.level for op in self.ops if isinstance(op, LookupOp) and op.level}))
 
     @property
     def levels(self) -> int:

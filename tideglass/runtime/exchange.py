@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from tideglass.connect.reference.references import Known
 from tideglass.core.values import unify
 from tideglass.plan.topology import EmitOp, PartialOp, SendOp, Topology
 from tideglass.runtime.chunk import split, to_bytes
@@ -54,6 +55,15 @@ class Exchange:
         """How far this sender has come at an operator; only exits are told to anyone."""
         if isinstance(self._topology.op(op_id), SendOp):
             self._marks[op_id] = progress
+
+    def known(self, known: Known) -> None:
+        """Tell every stage that reads reference data how many snapshots count in this batch."""
+        body = json_body(dict(known))
+        self._forwarded += [
+            Message(key_group, level, Kind.KNOWN, 0, self._sender, body)
+            for level in self._topology.lookup_levels
+            for key_group in range(self._topology.key_groups)
+        ]
 
     def report(self, facts: Mapping[str, Any]) -> None:
         self._reports.append(facts)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.plan.fingerprint import state_ids
 from tideglass.plan.topology import ReceiveOp, Topology
@@ -26,12 +27,20 @@ class KeyGroupTask:
     its cost not paid, where every sender speaks in every batch, as with a source of our own.
     """
 
-    def __init__(self, topology: Topology, level: int, sink: Sink, *, remembers: bool = False) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        level: int,
+        sink: Sink,
+        references: References = NO_REFERENCES,
+        *,
+        remembers: bool = False,
+    ) -> None:
         self.topology = topology
         self.level = level
         self.sink = sink
         self.remembers = remembers
-        self._stage = Stage(topology, level)
+        self._stage = Stage(topology, level, references)
         self._receives = [op for op in self._stage.ops if isinstance(op, ReceiveOp)]
         self._state_ids = state_ids(topology)
 
@@ -52,6 +61,7 @@ class KeyGroupTask:
         chunks: dict[int, list[tuple[str, pa.Table]]] = {}
         marks: dict[tuple[int, str], Progress] = {}
         ahead: dict[tuple[int, str], pa.Table] = {}
+        known: dict[str, int] = {}
         here: list[Message] = []
         for message in messages:
             if message.level != self.level:
@@ -64,6 +74,8 @@ class KeyGroupTask:
                 ahead[message.target, message.sender] = from_bytes(message.body)
             elif message.kind is Kind.DATA:
                 chunks.setdefault(message.target, []).append((message.sender, from_bytes(message.body)))
+            elif message.kind is Kind.KNOWN:
+                known |= message.json()  # every sender of a batch says the same
             else:
                 for send, watermark_ticks in message.json().items():
                     sender = (int(send), message.sender)
@@ -77,7 +89,7 @@ class KeyGroupTask:
             by_send.setdefault(send, []).append(came)
         entries = {op.id: [table for _, table in chunks.get(op.send, ())] for op in self._receives}
         progress = {op.id: joint(by_send.get(op.send, [])) for op in self._receives}
-        result = self._stage.run(entries, progress, lambda op_id: state_of(self._state_ids[op_id]))
+        result = self._stage.run(entries, progress, lambda op_id: state_of(self._state_ids[op_id]), known)
         for send, table in result.sends:
             exchange.send(send, table)
         for emit, table in result.emits:

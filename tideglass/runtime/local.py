@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tideglass.connect.inputs.reading import Chunk
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.plan.topology import Topology, check_partitions
 from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.exchange import Exchange, RowSink, Sink
@@ -46,8 +47,11 @@ class LocalDriver:
     checkpoint does; it exists so that tests can show it changes nothing.
     """
 
-    def __init__(self, topology: Topology, sink: Sink | None = None) -> None:
+    def __init__(
+        self, topology: Topology, sink: Sink | None = None, references: References = NO_REFERENCES
+    ) -> None:
         self.topology = topology
+        self.references = references
         self.sink: Sink = sink or RowSink()
         self.state = LocalState()
         self.restart()
@@ -55,7 +59,7 @@ class LocalDriver:
     def restart(self) -> None:
         self._scans: dict[str, Scan] = {}
         self._tasks = {
-            level: KeyGroupTask(self.topology, level, self.sink)
+            level: KeyGroupTask(self.topology, level, self.sink, self.references)
             for level in range(1, self.topology.levels + 1)
         }
 
@@ -82,7 +86,7 @@ class LocalDriver:
         return for_driver(messages)
 
     def _scan(self, share: PartitionBatch, final: bool) -> list[Message]:
-        scan = self._scans.setdefault(share.input, Scan(self.topology, share.input))
+        scan = self._scans.setdefault(share.input, Scan(self.topology, share.input, self.references))
         key = (share.input, share.partition)
         saved = self.state.scans.get(key)
         sender = f"{share.input}/{share.partition}"
@@ -95,6 +99,7 @@ class LocalDriver:
             silence=share.silence,
             seen=share.seen,
             final=final,
+            known=self.references.find(None),
         )
         self.state.scans[key] = after.to_bytes()
         return messages

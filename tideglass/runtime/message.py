@@ -6,12 +6,13 @@
     DATA      SendOp id         chunk of rows for the receiving key group
     MARK      -                 JSON {send id: watermark ticks}: how far the sender has come
     AHEAD     SendOp id         chunk (substream, watermark_ticks): substreams ahead of the sender's mark
+    KNOWN     -                 JSON {reference input: snapshots that count in this batch}
     ROWS      output ordinal    chunk of result rows
     RECORDS   output ordinal    rows as messages for a broker: their number in 8 bytes, then a chunk
     STAGED    output ordinal    manifest of a file written by the task, to be committed by the driver
     REPORT    -                 JSON: counters and watermarks for people and metrics
 
-DATA, MARK and AHEAD are for one key group of one level; a level passes on what is for a later one.
+DATA, MARK, AHEAD and KNOWN are for one key group of one level; a level passes on what is for a later one.
 CHUNK and END exist only where the scan is not part of the source: with inputs that are DataFrames. The
 chunk of RECORDS goes to the broker from where it lies; the driver is told their number.
 """
@@ -31,6 +32,7 @@ class Kind(StrEnum):
     DATA = "data"
     MARK = "mark"
     AHEAD = "ahead"
+    KNOWN = "known"
     ROWS = "rows"
     RECORDS = "records"
     STAGED = "staged"
@@ -49,7 +51,7 @@ class Message:
     body: bytes
 
     def json(self) -> Any:
-        """The body of a MARK or REPORT."""
+        """The body of a MARK, KNOWN or REPORT."""
         return json.loads(self.body)
 
 

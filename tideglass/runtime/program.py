@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
 from tideglass.core.errors import EvaluationError
@@ -18,7 +19,7 @@ from tideglass.plan.lower import Need, key_of, lower_all, lower_condition, quote
 from tideglass.plan.nodes import Expr, Named, Ref
 from tideglass.runtime.block import Block, Column, ask, column_of, evaluate
 
-__all__ = ["Column", "Program", "evaluate"]
+__all__ = ["Column", "Program", "condition_of", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,20 @@ class _Together:
     sql: str
     reads: tuple[str, ...]
     passed: tuple[str, ...]
+
+
+def condition_of(expr: Expr, level: str) -> Callable[[pa.Table], np.ndarray]:
+    """Tells for the rows of a table in which of them a condition holds."""
+    number = "$pair"
+    program = Program((), expr, (number,), level=level)
+
+    def holds(rows: pa.Table) -> np.ndarray:
+        numbered = rows.append_column(typed_field(number, Type.BIGINT), pa.array(np.arange(rows.num_rows)))
+        result = np.zeros(rows.num_rows, np.bool_)
+        result[program.run(numbered)[number].to_numpy()] = True
+        return result
+
+    return holds
 
 
 @dataclass(slots=True, eq=False)

@@ -19,6 +19,7 @@ import pyarrow.compute
 
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.reading import Chunk
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core.errors import StateError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import (
@@ -34,7 +35,17 @@ from tideglass.core.types import field as typed_field
 from tideglass.core.values import canonical_text, flat, unify
 from tideglass.plan.fingerprint import state_ids
 from tideglass.plan.nodes import Cast, Named
-from tideglass.plan.topology import ApplyOp, EmitOp, PartialOp, Reader, RowsOp, ScanOp, SendOp, Topology
+from tideglass.plan.topology import (
+    ApplyOp,
+    EmitOp,
+    LookupOp,
+    PartialOp,
+    Reader,
+    RowsOp,
+    ScanOp,
+    SendOp,
+    Topology,
+)
 from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.exchange import Exchange
 from tideglass.runtime.message import Message
@@ -148,13 +159,13 @@ class Silence:
 class Scan:
     """Scans partitions of one input. Made once per task."""
 
-    def __init__(self, topology: Topology, input_name: str) -> None:
+    def __init__(self, topology: Topology, input_name: str, references: References = NO_REFERENCES) -> None:
         self.topology = topology
         self.input_name = input_name
         self.readers = tuple(r for r in topology.readers if r.input == input_name)
         needed = topology.fields[input_name]
         self.fields = Fields(needed.paths, needed.whole, needed.payload_types)
-        self._stage = Stage(topology, 0)
+        self._stage = Stage(topology, 0, references)
         self._state_ids = state_ids(topology)
         self._scan_of = {op.reader: op.id for op in topology.at(0) if isinstance(op, ScanOp)}
         self._times = {
@@ -181,14 +192,17 @@ class Scan:
         seen: Sequence[SeenSilence] = (),
         gives: bool = True,
         final: bool = False,
+        known: Known | None = None,
     ) -> tuple[list[Message], ScanState]:
         """Scan a batch of one partition.
 
         silence: the partition gave nothing for so long by the end of the batch. seen: the idle periods of
         an earlier reading of the same events, ascending by offset. gives: the driver is to give the rows of
-        the batch, for no run before has done so. final: the input is finished, so its
-        watermark passes everything and all that is held comes out.
+        the batch, for no run before has done so. final: the input is finished, so its watermark passes
+        everything and all that is held comes out. known: how many snapshots of each reference input count
+        in this batch.
         """
+        known = known or {}
         ingress = {r.id: state.ingress.get(r.id, Ingress()) for r in self.readers}
         # What an output held that the plan no longer has is let go.
         kept = {self._state_ids[op.id] for op in self.topology.at(0) if isinstance(op, EmitOp)}
@@ -210,7 +224,7 @@ class Scan:
                 next_offset = chunk.table[OFFSET][-1].as_py() + 1
             count += chunk.table.num_rows
             if count >= ROWS_PER_RUN:
-                self._run(gathered, exchange, held)
+                self._run(gathered, exchange, held, known)
                 gathered = {r.id: [] for r in self.readers}
                 count = 0
         ingress = self._idle_until(ingress, [each for each in seen if each.offset <= next_offset])
@@ -221,11 +235,12 @@ class Scan:
             )
         if quiet_until_ticks is not None:
             ingress = self._idle_until(ingress, [SeenSilence(next_offset, quiet_until_ticks)])
-        self._run(gathered, exchange, held)
+        self._run(gathered, exchange, held, known)
         progress = {r.id: _progress(r, partition, ingress[r.id], final) for r in self.readers}
         self._release(held, progress, exchange)
-        for op_id, came in self._stage.run({}, self._entries(progress), _no_state).progress.items():
+        for op_id, came in self._stage.run({}, self._entries(progress), _no_state, known).progress.items():
             exchange.mark(op_id, came)
+        exchange.known(known)
         waiting = {number: table for number, table in held.items() if table.num_rows}
         after = ScanState(ingress, waiting, totals, next_offset)
         report = after.report(self.input_name, partition_name, errors[:20], final=final)
@@ -274,11 +289,15 @@ class Scan:
         return {self._scan_of[id_]: came for id_, came in by_reader.items()}
 
     def _run(
-        self, gathered: Mapping[int, list[pa.Table]], exchange: Exchange, held: dict[int, pa.Table]
+        self,
+        gathered: Mapping[int, list[pa.Table]],
+        exchange: Exchange,
+        held: dict[int, pa.Table],
+        known: Known,
     ) -> None:
         """Run the operators of level 0 over the gathered rows; rows for outputs join the held ones."""
         entries = {self._scan_of[id_]: tables for id_, tables in gathered.items()}
-        result = self._stage.run(entries, {id_: Progress() for id_ in entries}, _no_state)
+        result = self._stage.run(entries, {id_: Progress() for id_ in entries}, _no_state, known)
         for send, table in result.sends:
             exchange.send(send, table)
         for emit, table in result.emits:
@@ -308,7 +327,7 @@ class Scan:
         for op in self.topology.at(0):
             if isinstance(op, ScanOp):
                 reader_of[op.id] = op.reader
-            elif isinstance(op, RowsOp | PartialOp | ApplyOp | SendOp | EmitOp):
+            elif isinstance(op, RowsOp | PartialOp | ApplyOp | LookupOp | SendOp | EmitOp):
                 reader_of[op.id] = reader_of[op.source]
                 if isinstance(op, EmitOp):
                     result[op.id] = reader_of[op.id]

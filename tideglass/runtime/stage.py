@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
-from tideglass.core.types import field as field_of
 from tideglass.core.values import unify
 from tideglass.functions.javascript import define
-from tideglass.plan.nodes import Expr
 from tideglass.plan.rules import references
 from tideglass.plan.topology import (
     AnalyticOp,
@@ -26,6 +25,7 @@ from tideglass.plan.topology import (
     EmitOp,
     Grouping,
     JoinOp,
+    LookupOp,
     Op,
     PartialOp,
     ReceiveOp,
@@ -36,7 +36,8 @@ from tideglass.plan.topology import (
     WindowOp,
 )
 from tideglass.runtime.applied import applied
-from tideglass.runtime.program import Program
+from tideglass.runtime.program import Program, condition_of
+from tideglass.runtime.reference import ReferenceLookup
 from tideglass.temporal.analytic import AnalyticFunctions
 from tideglass.temporal.joins import IntervalJoin
 from tideglass.temporal.progress import Progress
@@ -58,7 +59,7 @@ class StageResult:
 class Stage:
     """Runs the operators of one level. Made once per task or worker; holds no rows between runs."""
 
-    def __init__(self, topology: Topology, level: int) -> None:
+    def __init__(self, topology: Topology, level: int, references: References = NO_REFERENCES) -> None:
         self.topology = topology
         define(topology.functions)
         self.ops: tuple[Op, ...] = topology.at(level)
@@ -74,17 +75,24 @@ class Stage:
         self._analytics = {
             op.id: AnalyticFunctions(op.specs, op.substreams) for op in self.ops if isinstance(op, AnalyticOp)
         }
+        self._lookups = {
+            op.id: ReferenceLookup(op.looking_up, references, topology.level)
+            for op in self.ops
+            if isinstance(op, LookupOp)
+        }
 
     def run(
         self,
         entries: Mapping[int, Sequence[pa.Table]],
         progress: Mapping[int, Progress],
         state_of: Callable[[int], State],
+        known: Known,
     ) -> StageResult:
         """Run every operator whose entry is in `progress`, in order.
 
         entries: rows per ScanOp or ReceiveOp id. progress: the watermark at each of them; an entry
-        without progress is not run at all (a scan task runs only its own readers).
+        without progress is not run at all (a scan task runs only its own readers). known: how many snapshots
+        of each reference input count in this batch.
         """
         result = StageResult(progress=dict(progress))
         rows: dict[int, list[pa.Table]] = {
@@ -113,18 +121,19 @@ class Stage:
                     taken = self._analytics[id_].advance(waiting, came, state_of(id_))
                     rows[id_] = [] if taken is None else [taken]
                     result.progress[id_] = came
-                case RowsOp() | PartialOp() | ApplyOp() | SendOp() | EmitOp():
+                case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
                     if op.source not in result.progress:
                         continue
                     result.progress[op.id] = result.progress[op.source]
-                    rows[op.id] = self._stateless(op, rows[op.source], result)
+                    rows[op.id] = self._stateless(op, rows[op.source], result, known)
         return result
 
     def _stateless(
         self,
-        op: RowsOp | PartialOp | ApplyOp | SendOp | EmitOp,
+        op: RowsOp | PartialOp | ApplyOp | LookupOp | SendOp | EmitOp,
         tables: list[pa.Table],
         result: StageResult,
+        known: Known,
     ) -> list[pa.Table]:
         match op:
             case RowsOp():
@@ -132,6 +141,9 @@ class Stage:
                 return [table for table in made if table.num_rows]
             case ApplyOp():
                 made = [applied(op, table, self.topology.level) for table in tables]
+                return [table for table in made if table.num_rows]
+            case LookupOp():
+                made = [self._lookups[op.id].run(table, known) for table in tables]
                 return [table for table in made if table.num_rows]
             case PartialOp():
                 return [self._kernels[op.id].partial(unify(tables))] if tables else []
@@ -166,22 +178,9 @@ def join_of(op: JoinOp, level: str) -> IntervalJoin:
         joining.upper_ticks,
         joining.unmatched_ticks,
         joining.substreams,
-        None if joining.condition is None else _condition(joining.condition, level),
+        None if joining.condition is None else condition_of(joining.condition, level),
         () if joining.condition is None else tuple(sorted(references(joining.condition))),
     )
-
-
-def _condition(expr: Expr, level: str) -> Callable[[pa.Table], np.ndarray]:
-    number = "$pair"
-    program = Program((), expr, (number,), level=level)
-
-    def holds(pairs: pa.Table) -> np.ndarray:
-        numbered = pairs.append_column(field_of(number, Type.BIGINT), pa.array(np.arange(pairs.num_rows)))
-        result = np.zeros(pairs.num_rows, np.bool_)
-        result[program.run(numbered)[number].to_numpy()] = True
-        return result
-
-    return holds
 
 
 def least(all_progress: Sequence[Progress]) -> Progress:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tideglass.connect.inputs.rows import Row, RowsInput
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import RowSink
 from tideglass.runtime.local import rows_by_output
@@ -27,7 +28,10 @@ TASKS = 2
 
 
 def run_on_spark(
-    topology: Topology, inputs: Mapping[str, Sequence[Row]], batches: int = BATCHES
+    topology: Topology,
+    inputs: Mapping[str, Sequence[Row]],
+    batches: int = BATCHES,
+    references: References = NO_REFERENCES,
 ) -> Mapping[str, list[pa.Table]]:
     """The rows of every output, after the inputs have been read in about `batches` batches and flushed.
 
@@ -51,6 +55,7 @@ def run_on_spark(
             idle_seconds=0.0,
             tasks=TASKS,
             stop_file=str(Path(directory) / "stop"),
+            references=references,
         )
         options = QueryOptions(str(Path(directory) / "checkpoint"))
         query = start(spark, job, options, lambda _, messages: received.extend(messages))

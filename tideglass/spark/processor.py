@@ -15,6 +15,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.plan.topology import Topology
 from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.exchange import Sink
@@ -103,6 +104,7 @@ class StageProcessor(StatefulProcessor):
         level: int,
         sink: Sink,
         key_of: tuple[int, ...],
+        references: References = NO_REFERENCES,
         *,
         remembers: bool = False,
     ) -> None:
@@ -110,13 +112,16 @@ class StageProcessor(StatefulProcessor):
         self._level = level
         self._sink = sink
         self._key_of = key_of
+        self._references = references
         self._remembers = remembers
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._chunks = handle.getMapState("chunks", "operator INT, bucket BIGINT, number INT", "body BINARY")
         self._named = handle.getMapState("named", "operator INT, name STRING", "body BINARY")
         self._index = handle.getValueState("index", "body STRING")
-        self._task = KeyGroupTask(self._topology, self._level, self._sink, remembers=self._remembers)
+        self._task = KeyGroupTask(
+            self._topology, self._level, self._sink, self._references, remembers=self._remembers
+        )
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         key_group = self._key_of.index(key[0])

@@ -10,6 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.message import Kind, Message, for_driver
@@ -35,6 +36,7 @@ def staged(
     topology: Topology,
     sink: Sink,
     key_numbers: tuple[int, ...],
+    references: References = NO_REFERENCES,
     *,
     remembers: bool = False,
 ) -> DataFrame:
@@ -44,7 +46,7 @@ def staged(
     """
     for level in range(1, topology.levels + 1):
         messages = messages.groupBy("key_group").transformWithState(
-            StageProcessor(topology, level, sink, key_numbers, remembers=remembers),
+            StageProcessor(topology, level, sink, key_numbers, references, remembers=remembers),
             MESSAGE_SCHEMA,
             "Append",
             "None",
@@ -71,7 +73,7 @@ def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Co
         commit(batch_id, for_driver(messages))
 
     writer = (
-        staged(source, job.topology, job.sink, job.key_numbers)
+        staged(source, job.topology, job.sink, job.key_numbers, job.references)
         .writeStream.foreachBatch(on_batch)
         .option("checkpointLocation", options.checkpoint)
     )

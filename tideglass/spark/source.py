@@ -24,6 +24,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from tideglass.connect.inputs.stream import StreamInput
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core.errors import StateError
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.plan.topology import Topology, check_partitions
@@ -58,7 +59,7 @@ class SourceJob:
     rows of batches that read only what an earlier run has read are given, too.
     batch_bytes: how much of the inputs a batch may take. idle_seconds: how often silence is told to
     the stages when nothing arrives. tasks: scan tasks a batch is split into at most. stop_file: while it
-    exists, no new batch is begun.
+    exists, no new batch is begun. references: reference data, whose known snapshots are in the offset.
     """
 
     topology: Topology
@@ -73,6 +74,7 @@ class SourceJob:
     stop_file: str
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
     gives_replayed: bool = True
+    references: References = NO_REFERENCES
 
     def option(self) -> str:
         return base64.b64encode(pickle.dumps(self)).decode()
@@ -109,11 +111,12 @@ class Unit:
 class ScanPartition(InputPartition):
     """The units one task scans, one after the other."""
 
-    def __init__(self, units: tuple[Unit, ...], from_batch: int, to_batch: int) -> None:
+    def __init__(self, units: tuple[Unit, ...], from_batch: int, to_batch: int, known: Known) -> None:
         super().__init__(units)
         self.units = units
         self.from_batch = from_batch
         self.to_batch = to_batch
+        self.known = known
 
 
 class JobSource(DataSource):
@@ -186,8 +189,15 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         final = self.job.finished and not replaying and all(state["ended"] for state in states)
         if not (moved or final or self._is_due(start, now_ms)):
             return start
-        batch = start["batch"] + 1
-        return {"batch": batch, "final": final, "inputs": inputs, "at_ms": now_ms, "replaying": replaying}
+        known = self.job.references.find(None if self.job.finished else now_ms * TICKS_PER_MILLISECOND)
+        return {
+            "batch": start["batch"] + 1,
+            "final": final,
+            "inputs": inputs,
+            "at_ms": now_ms,
+            "replaying": replaying,
+            "known": dict(known),
+        }
 
     def _is_due(self, start: dict[str, Any], now_ms: int) -> bool:
         """Whether it is time to tell the stages of silence; never for finished input."""
@@ -208,7 +218,11 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         shares: list[list[Unit]] = [[] for _ in range(max(1, min(self.job.tasks, len(units))))]
         for unit in sorted(units, key=lambda u: -u.size):
             min(shares, key=lambda share: sum(u.size + 1 for u in share)).append(unit)
-        return [ScanPartition(tuple(share), start["batch"], end["batch"]) for share in shares if share]
+        return [
+            ScanPartition(tuple(share), start["batch"], end["batch"], end.get("known", {}))
+            for share in shares
+            if share
+        ]
 
     def _unit(
         self,
@@ -246,7 +260,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         scans: dict[str, Scan] = {}
         inputs = {source.name: source for source in self.job.inputs}
         for unit in chosen.units:
-            scan = scans.setdefault(unit.input, Scan(self.job.topology, unit.input))
+            scan = scans.setdefault(unit.input, Scan(self.job.topology, unit.input, self.job.references))
             yield from self._scan(scan, inputs[unit.input], unit, chosen)
 
     def _scan(
@@ -265,6 +279,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             seen=unit.seen,
             gives=unit.gives,
             final=unit.ended,
+            known=partition.known,
         )
         self.job.snapshots.save(sender, partition.to_batch, after.to_bytes())
         yield from record_batches(messages, self.job.key_numbers)

@@ -75,21 +75,21 @@ def coded(left: pa.Table, right: pa.Table, keys: Sequence[str]) -> Coded | None:
         if types[0] is types[1] and types[0] in _AS_THEY_ARE:
             pair = flat(left[key]), flat(right[key])
         else:
-            pair = _number_text(left, key), _number_text(right, key)
+            pair = number_text(left, key), number_text(right, key)
         columns.append(pair)
         if types[0] is not types[1] or types[0] not in _WHOLE:
             texts.append(pair)
     return Coded(
-        _codes([ours for ours, _ in columns], left.num_rows),
-        _codes([theirs for _, theirs in columns], right.num_rows),
-        _known(left, keys),
-        _known(right, keys),
+        codes_of([ours for ours, _ in columns], left.num_rows),
+        codes_of([theirs for _, theirs in columns], right.num_rows),
+        known_keys(left, keys),
+        known_keys(right, keys),
         # numbers of several columns are one hash, so they may be wrong as well
         tuple(columns if len(columns) > 1 else texts),
     )
 
 
-def _number_text(table: pa.Table, key: str) -> pa.Array:
+def number_text(table: pa.Table, key: str) -> pa.Array:
     """Canonical text in which a bit is the number it equals."""
     text = canonical_text(table.select([key]), [key])
     return pc.replace_with_mask(
@@ -101,14 +101,16 @@ def _number_text(table: pa.Table, key: str) -> pa.Array:
     )
 
 
-def _known(table: pa.Table, keys: Sequence[str]) -> Mask:
+def known_keys(table: pa.Table, keys: Sequence[str]) -> Mask:
+    """Rows none of whose keys is NULL."""
     known = np.ones(table.num_rows, np.bool_)
     for key in keys:
         known &= np.asarray(table[key].is_valid())
     return known
 
 
-def _codes(columns: Sequence[pa.Array], rows: int) -> Codes:
+def codes_of(columns: Sequence[pa.Array], rows: int) -> Codes:
+    """A number for the values of each row: equal ones for equal values; of a whole number, the number."""
     if not columns:
         return np.zeros(rows, np.uint64)
     if len(columns) == 1 and pa.types.is_int64(columns[0].type):

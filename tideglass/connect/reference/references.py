@@ -1,0 +1,86 @@
+"""The snapshots of all reference inputs of a job, and how many of them are known at a time (`asa.md` 6.3).
+
+Snapshots of an input come in the order of the times from which they hold, and their list only grows. A
+batch tells which of them count by their number alone, which is journaled with it, so a batch that runs
+again meets the same snapshots however many have come since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tideglass.connect.inputs.rows import Row
+from tideglass.connect.reference.snapshot import RowsSnapshot, Snapshot
+from tideglass.core.errors import InputError
+from tideglass.core.time import parse_ticks
+
+#: Snapshots known of each reference input, by its name: how many of them, from the first.
+Known = Mapping[str, int]
+
+
+class References(Protocol):
+    """Picklable: it is asked in several processes."""
+
+    def find(self, now_ticks: int | None) -> Known:
+        """Look for new snapshots; called by the driver, between batches.
+
+        now_ticks: a snapshot is not looked for before its effective time; None takes all there are.
+        """
+        ...
+
+    def snapshots(self, name: str, count: int) -> Sequence[Snapshot]:
+        """The first `count` snapshots of an input, by the time from which they hold."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GivenReferences:
+    """Snapshots that are all there from the start."""
+
+    by_name: Mapping[str, tuple[Snapshot, ...]]
+
+    def find(self, now_ticks: int | None) -> Known:
+        return {name: len(found) for name, found in self.by_name.items()}
+
+    def snapshots(self, name: str, count: int) -> Sequence[Snapshot]:
+        return self.by_name[name][:count]
+
+
+NO_REFERENCES = GivenReferences({})
+
+#: Rows of a reference input, or several snapshots of it by the ISO time from which each holds.
+GivenRows = Sequence[Row] | Mapping[str, Sequence[Row]]
+
+
+def given_rows(names: Sequence[str], given: Mapping[str, Any]) -> GivenReferences:
+    """Rows in memory as the reference inputs `names`; case does not count.
+
+    Raises InputError for an input without rows, and for a time that is none.
+    """
+    by_key = {name.casefold(): rows for name, rows in given.items()}
+    found: dict[str, tuple[Snapshot, ...]] = {}
+    for name in names:
+        if name.casefold() not in by_key:
+            known = ", ".join(given) or "none"
+            raise InputError(
+                f"the query joins the reference input {name!r}, but no rows are given for it (given: {known})"
+            )
+        found[name] = _snapshots(name, by_key[name.casefold()])
+    return GivenReferences(found)
+
+
+def _snapshots(name: str, given: GivenRows) -> tuple[RowsSnapshot, ...]:
+    if not isinstance(given, Mapping):
+        return (RowsSnapshot.of(given),)
+    found: list[RowsSnapshot] = []
+    for text, rows in given.items():
+        ticks = parse_ticks(text)
+        if ticks is None:
+            raise InputError(
+                f"a snapshot of the reference input {name!r} holds from {text!r}; write an ISO time such as "
+                "2026-01-01T00:00:00Z"
+            )
+        found.append(RowsSnapshot.of(rows, ticks))
+    return tuple(sorted(found, key=lambda snapshot: snapshot.effective_ticks))
