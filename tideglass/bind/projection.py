@@ -98,7 +98,10 @@ class SelectList:
             )
         else:
             self._diagnostics.error(
-                "DUPLICATE_COLUMN", f"another column is already named {name!r}", item.alias.span
+                "DUPLICATE_COLUMN",
+                f"another column is already named {name!r}",
+                item.alias.span,
+                "give one of them an alias of its own",
             )
 
     def _check_name(self, name: str, span: Span) -> None:

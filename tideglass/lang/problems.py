@@ -49,6 +49,7 @@ _UNTOLD = frozenset(
     INNER""".split()  # noqa: SIM905
 )
 _CLAUSES = {"GROUP": "GROUP BY", "LEFT": "LEFT JOIN"}
+_OVER_PARTS = frozenset({"PARTITION", "ORDER", "LIMIT", "WHEN"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
 _KEEPERS = (
     "TopOne() OVER (ORDER BY ...) and CollectTop(n) OVER (ORDER BY ...) keep the first rows of a window"
@@ -145,7 +146,8 @@ def _not_in_language(tokens: Sequence[Token], index: int, expected: frozenset[st
     """A construct of other SQL dialects, named."""
     token, previous = tokens[index], tokens[index - 1] if index else None
     span = _span(token)
-    if token.type in _FOREIGN:
+    following = tokens[index + 1].type if index + 1 < len(tokens) else ""
+    if token.type in _FOREIGN and following != "DURATION":
         message, hint = _FOREIGN[token.type]
         return Diagnostic("NOT_IN_LANGUAGE", message, span, hint)
     if "SELECT" in expected and token.type == "NAME" and token.upper() in _FOREIGN_STATEMENTS:
@@ -185,6 +187,27 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
         (
             previous.type == "COMMA" and token.type in ("FROM", "INTO", "WHERE", "HAVING", "RPAR", "SELECT"),
             "remove the comma before it",
+        ),
+        (previous.type == "COMMA" and token.type == "LIMIT", "remove the comma before it"),
+        (
+            _opened_by(tokens, index) == "OVER" and token.type == "WHERE",
+            "inside OVER ( ) the condition is written WHEN ...",
+        ),
+        (
+            _opened_by(tokens, index) == "OVER" and token.type in _OVER_PARTS,
+            "inside OVER ( ) the order is PARTITION BY, ORDER BY, LIMIT DURATION, WHEN",
+        ),
+        (
+            _opened_by(tokens, index) == "DURATION" and token.type == "NUMBER",
+            "write DURATION(unit, n), as in DURATION(minute, 5)",
+        ),
+        (
+            token.type == "INTO" and "FROM" not in expected,
+            "INTO stands before FROM: SELECT ... INTO output FROM input",
+        ),
+        (
+            token.upper() == "ESCAPE",
+            "in a pattern [%] and [_] stand for the characters themselves",
         ),
         (
             _is_index(tokens, index),
