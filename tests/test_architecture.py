@@ -140,6 +140,14 @@ def test_no_module_is_a_drawer_for_everything():
     assert not [name_of(path) for path in modules() if path.stem.lower() in drawers]
 
 
+@pytest.mark.parametrize("module", ["source", "processor"])
+def test_the_processes_that_plan_batches_start_without_pandas(module):
+    """Spark starts several; each has what it imports to itself. Arrow imports pandas for its first array."""
+    code = f"import sys, tideglass.spark.{module}; sys.exit('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     "heavy", ["pyspark", "duckdb", "pyarrow", "numpy", "pandas", "matplotlib", "lark", "pydantic"]
 )

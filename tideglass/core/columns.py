@@ -21,7 +21,6 @@ pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
-_NO_TEXT = pa.scalar(None, pa.string())
 
 # What a JSON text can be, by its first byte; numbers are split into integers and others afterwards.
 _NOTHING, _STRING, _INTEGER, _BOOLEAN, _OBJECT, _LIST, _FRACTION = range(7)
@@ -61,7 +60,9 @@ def classify_json(raw: pa.Array | pa.ChunkedArray, level: str = "1.2") -> tuple[
         return pa.nulls(count), Type.NULL, None
     if len(present) == 1:
         nothing = classes == _NOTHING
-        known = pc.if_else(pa.array(~nothing), texts, _NO_TEXT) if nothing.any() else texts
+        known = (
+            pc.if_else(pa.array(~nothing), texts, pa.scalar(None, pa.string())) if nothing.any() else texts
+        )
         return _typed(known, present[0], level)
     variant: pa.Array = pa.nulls(count, pa.string())
     unreadable: Mask | None = None
@@ -164,7 +165,7 @@ def from_variant(array: pa.Array | pa.ChunkedArray, type_: Type) -> pa.Array:
         return pa.nulls(len(column))
     of_type = pc.starts_with(column, TAG[type_])
     if pc.all(of_type).as_py() is False:
-        column = pc.if_else(of_type, column, _NO_TEXT)
+        column = pc.if_else(of_type, column, pa.scalar(None, pa.string()))
     text = pc.utf8_slice_codeunits(column, 1)
     if type_ is Type.BIT:
         return pc.equal(text, "1")
