@@ -1,8 +1,8 @@
 """State as this version writes it, kept in the repository for the versions to come.
 
-`PYTHONPATH=.:tests:tests/engine python tests/engine/state_fixture.py` writes `format-N.json.gz` for the format
-of today: for every query below the state of all its operators and input partitions in the middle of its
-events. A file that is there stays as it is: it stands for what users have on their disks.
+`PYTHONPATH=.:tests:tests/engine python tests/engine/state_fixture.py` writes `format-N.json.gz` for the
+format of today: for every query below the state of all its operators and input partitions in the middle of
+its events. A file that is there stays as it is: it stands for what users have on their disks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ QUERIES = {
     "GROUP BY k, SessionWindow(second, 3, 12)",
     "snapshot": f"SELECT COUNT(DISTINCT k) AS n INTO o FROM {EVENTS} GROUP BY System.Timestamp()",
     "windows over windows": f"WITH s AS (SELECT k, SUM(v) AS s FROM {EVENTS} "
-    "GROUP BY k, TumblingWindow(second, 2)) SELECT SUM(s) AS s, COUNT(*) AS n INTO o FROM s GROUP BY TumblingWindow(second, 8)",
+    "GROUP BY k, TumblingWindow(second, 2)) SELECT SUM(s) AS s, COUNT(*) AS n INTO o FROM s "
+    "GROUP BY TumblingWindow(second, 8)",
     "join": f"SELECT events.k AS k, others.v AS w INTO o FROM {EVENTS} JOIN {OTHERS} "
     "ON events.k = others.k AND DATEDIFF(second, events, others) BETWEEN 0 AND 5",
     "left join": f"SELECT events.k AS k, others.v AS w INTO o FROM {EVENTS} LEFT JOIN {OTHERS} "

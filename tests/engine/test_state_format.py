@@ -1,4 +1,4 @@
-"""State that a version of this format left on a disk is read; `job/test_beginning.py` has the other formats."""
+"""State that a version of this format left on a disk is read; other formats: `job/test_beginning.py`."""
 
 from __future__ import annotations
 
