@@ -29,7 +29,7 @@ DOMAINS = {
     "energy": "Energy",
 }
 
-#: What readers look for, and how a recipe that shows it can be told by its query and settings.
+#: What readers look for, and how a recipe that shows it is told by its query, settings and reference data.
 CONSTRUCTS = {
     "Tumbling windows": r"\bTumblingWindow\b",
     "Hopping windows": r"\bHoppingWindow\b",
@@ -42,9 +42,10 @@ CONSTRUCTS = {
     "Several outputs": r"INTO(?s:.*)\bINTO\b",
     "HAVING": r"\bHAVING\b",
     "UNION": r"\bUNION\b",
-    "Joins of streams": r"(?<!LEFT )\bJOIN\b",
-    "Absence of events (LEFT JOIN)": r"\bLEFT JOIN\b",
+    "Joins of streams": r"(?<!LEFT )\bJOIN \w+ \w+ TIMESTAMP BY",
+    "Absence of events (LEFT JOIN)": r"\bLEFT JOIN \w+ \w+ TIMESTAMP BY",
     "Self joins": r"FROM (\w+) \w+ (?s:.*)JOIN \1 ",
+    "Reference data": r"^reference ",
     "LAG": r"\bLAG\(",
     "LAST": r"\bLAST\(",
     "ISFIRST": r"\bISFIRST\(",
@@ -111,8 +112,15 @@ def by_construct() -> str:
 
 def showing(construct: str) -> list[Case]:
     """The recipes that show a construct."""
-    pattern = re.compile(CONSTRUCTS[construct])
-    return [case for case in recipes() if pattern.search(case.query + json.dumps(case.settings))]
+    pattern = re.compile(CONSTRUCTS[construct], re.MULTILINE)
+    return [case for case in recipes() if pattern.search(looked_at(case))]
+
+
+def looked_at(case: Case) -> str:
+    """Query, settings and names of reference data: what the patterns of CONSTRUCTS are about."""
+    return "\n".join(
+        [case.query, json.dumps(case.settings), *(f"reference {name}" for name in case.reference)]
+    )
 
 
 def links(cases: Sequence[Case]) -> str:
