@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +140,18 @@ def shown(case: Case) -> str:
         parts.append(f"Settings: {settings}.\n")
     parts += [fenced("javascript", source.strip()) for source in case.functions.values()]
     parts += [table(f"Input `{name}`", rows) for name, rows in case.inputs.items()]
-    parts += [table(f"Reference data `{name}`", rows) for name, rows in case.reference.items()]
+    parts += [table(caption, rows) for caption, rows in reference_rows(case)]
     parts += [table(f"Output `{name}`", rows) for name, rows in case.expected.items()]
     return "\n".join(parts)
+
+
+def reference_rows(case: Case) -> Iterator[tuple[str, Rows]]:
+    """Each table of reference data, or each of its snapshots, under its caption."""
+    for name, given in case.reference.items():
+        if isinstance(given, list):
+            yield f"Reference data `{name}`", given
+        else:
+            yield from ((f"Reference data `{name}` from {since} on", rows) for since, rows in given.items())
 
 
 def fenced(language: str, text: str) -> str:
