@@ -1,6 +1,6 @@
 """Measures tideglass beside its rivals: the same files, one machine, runs in turn.
 
-    make bench                                             a few scenarios, 2 M events, 3 rounds
+    make bench                                             a few scenarios, 4 M events, 3 rounds
     python bench/run.py --scenario all --events 10000000 --small 1000000 --rounds 5
     python bench/run.py --list
 
@@ -164,8 +164,8 @@ def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure tideglass beside its rivals.")
     parser.add_argument("--scenario", nargs="+", choices=(*SCENARIOS, "all"), default=list(DEFAULT))
     parser.add_argument("--engine", nargs="+", help="rivals that take part; default: all of the scenario")
-    parser.add_argument("--events", type=int, default=2_000_000, help="of the large input")
-    parser.add_argument("--small", type=int, default=500_000, help="of the small input")
+    parser.add_argument("--events", type=int, default=4_000_000, help="of the large input")
+    parser.add_argument("--small", type=int, default=1_000_000, help="of the small input")
     parser.add_argument("--rounds", type=int, default=3, help="0: only compare the rows")
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--limit", type=float, default=600, help="seconds a run may take")
