@@ -46,8 +46,8 @@ def table(outcome: Outcome) -> Table:
         title=f"{scenario.name}: {scenario.title}\n{size}, medians of {rounds}; {MEMORY_NOTE}",
         caption=scenario.left_out or None,
     )
-    measured = ("median batch s",) if batches else ("events/s", "ours ×")
-    for column in ("engine", *measured, "peak MiB", "CPU s / M events", "bars"):
+    measured = ("median batch s",) if batches else ("events/s", "ours ×", "CPU s / M events")
+    for column in ("engine", *measured, "peak MiB", "bars"):
         made.add_column(column, justify="left" if column in ("engine", "bars") else "right", no_wrap=True)
     for entrant in scenario.entrants:
         figures = outcome.figures.get(entrant.name)
@@ -58,11 +58,11 @@ def table(outcome: Outcome) -> Table:
         else:
             ratios = [mine / theirs for mine, theirs in zip(first.rates, figures.rates, strict=False)]
             cells = [_bound(median(figures.rates), "<", figures), _bound(median(ratios), ">", figures)]
+            cells.append(f"{median(figures.cpu_seconds_per_million):.2f}")
         made.add_row(
             entrant.name,
             *cells,
             f"{median(figures.peaks_mib):,.0f}",
-            f"{median(figures.cpu_seconds_per_million):.2f}",
             "\n".join(
                 _verdict(each) for each in outcome.verdicts if _stands_by(scenario, each) == entrant.name
             ),
