@@ -135,6 +135,19 @@ def test_another_query_is_refused_until_a_fresh_run_is_asked_for(
     assert project.all_rows() == undisturbed[0].all_rows()
 
 
+def test_a_statement_left_out_is_forgotten_and_the_others_go_on_with_their_state(
+    undisturbed: tuple[OnDisk, Metrics], spark: SparkSession, tmp_path: Path
+) -> None:
+    project = with_events(OnDisk(tmp_path, spark))
+    more = "SELECT COUNT(*) AS n INTO hops FROM events TIMESTAMP BY t GROUP BY HoppingWindow(second, 90, 30)"
+    (tmp_path / "job.asaql").write_text(more + QUERY)
+    project.run(stop_when(lambda metrics: metrics.batches == 2), batch_bytes=SMALL_BATCH_BYTES)
+    (tmp_path / "job.asaql").write_text(QUERY)
+    second = project.run(batch_bytes=SMALL_BATCH_BYTES)
+    assert (second.events_before > 0, second.events) == (True, 400)
+    assert project.all_rows() == undisturbed[0].all_rows()
+
+
 def test_rows_of_another_run_are_not_mixed_in(undisturbed: tuple[OnDisk, Metrics], tmp_path: Path) -> None:
     project, _ = undisturbed
     before = project.files()
