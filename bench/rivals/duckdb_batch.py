@@ -22,6 +22,12 @@ QUERIES = {
             count(*) AS n, sum(tolls) AS tolls, avg(amount) AS amount
         FROM toll GROUP BY ALL
     """,
+    "booths": """
+        SELECT "partition" AS booth, device,
+            make_timestamptz((time_ms + 59999) // 60000 * 60000000) AS window_end,
+            count(*) AS n, sum(tolls) AS tolls, avg(amount) AS amount
+        FROM toll GROUP BY ALL
+    """,
     # Six panes make a window: the rows are counted once, the counts are added up.
     "hopping": """
         WITH panes AS (
