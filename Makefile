@@ -4,6 +4,7 @@
 #   make demo        real flights through Spark: results, counters, a picture of the watermark
 #   make test        all tests        make test-fast   those that start no Spark
 #   make check       what CI does: format, lint, types, all tests
+#   make costs       keep what kernels cost now as the thresholds of tests/costs
 #   make bench       our engine beside Flink SQL, Structured Streaming and DuckDB; BENCH="--help" for more
 #   make clean       remove what the targets made
 
@@ -15,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 FAST := -m "not spark"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format-check lint types bench clean
+.PHONY: help setup demo test test-fast check format-check lint types bench costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -57,6 +58,9 @@ check: format-check lint types test
 
 bench: $(READY)
 	@$(BIN)/python bench/run.py $(BENCH)
+
+costs: $(READY)
+	@$(BIN)/python tests/costs/kernel_costs.py --renew
 
 clean:
 	rm -rf $(VENV) build dist demo-output spark-warehouse .pytest_cache .ruff_cache .hypothesis .cache *.egg-info

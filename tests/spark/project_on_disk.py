@@ -13,7 +13,7 @@ from tideglass.connect.outputs.rows import read_rows
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks, parse_ticks
 from tideglass.job.metrics import Metrics
 from tideglass.job.project import load_project
-from tideglass.job.runner import RunOptions, Watch, plan_job, run
+from tideglass.job.runner import Job, RunOptions, Watch, plan_job, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,9 +100,12 @@ class OnDisk:
     def put(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         write(self.folder / "events" / name, rows)
 
-    def run(self, watch: Watch | None = None, **options: Any) -> Metrics:
+    def job(self, **options: Any) -> Job:
         chosen: dict[str, Any] = {"once": True, "key_groups": 2, **options}
-        return run(plan_job(load_project(self.folder), RunOptions(**chosen)), watch, self.spark)
+        return plan_job(load_project(self.folder), RunOptions(**chosen))
+
+    def run(self, watch: Watch | None = None, **options: Any) -> Metrics:
+        return run(self.job(**options), watch, self.spark)
 
     def files(self) -> dict[str, int]:
         """Every committed file with the time it was written."""

@@ -15,9 +15,12 @@ from project_on_disk import QUERY, OnDisk, disordered, event
 from tideglass.connect.outputs import files
 from tideglass.connect.outputs.rows import read_rows
 from tideglass.core.errors import EvaluationError, OutputError, StateError
+from tideglass.core.profile import WAITING
 from tideglass.core.rows import rows_of
 from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows
+from tideglass.job.profile import OUTPUTS, TASKS, Profile
+from tideglass.job.runner import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,6 +67,25 @@ def test_several_batches_commit_the_rows_of_one(
     assert of_several.events == of_whole.events == 400
     assert of_several.by_api_name() == of_whole.by_api_name()
     assert of_whole.by_api_name()["LateInputEvents"] > 0
+
+
+def test_a_profile_says_where_the_time_of_batches_and_tasks_went(spark: SparkSession, tmp_path: Path) -> None:
+    project = with_events(OnDisk(tmp_path, spark))
+    job = project.job(batch_bytes=SMALL_BATCH_BYTES)
+    profile = Profile(job.compiled.topology)
+    metrics = run(job, spark=spark, profile=profile)
+    assert len(profile.phases) == metrics.batches > 2
+    assert sum(share.percent for share in profile.by_phase()) == pytest.approx(100)
+    assert {TASKS, OUTPUTS, "planning by Spark"} <= {share.name for share in profile.by_phase()}
+    parts = profile.by_part()
+    assert sum(share.percent for level in parts.values() for share in level) == pytest.approx(100)
+    assert list(parts) == ["scan", "stage 1", "around"]
+    assert {"decoding events", "writing state", WAITING} <= {share.name for share in parts["scan"]}
+    of_stage = {share.name for share in parts["stage 1"]}
+    assert {"writing state", "reading state", "writing outputs", WAITING} <= of_stage
+    assert any("by tumbling 10s" in name for name in of_stage)
+    assert profile.run_seconds is not None
+    assert 0 < profile.levels[0].cpu_nanoseconds / 1e9 < profile.run_seconds
 
 
 def test_a_stopped_run_goes_on_and_a_finished_one_does_nothing(

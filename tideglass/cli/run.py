@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tideglass.job.journal import RunStart
     from tideglass.job.metrics import Metrics, PartitionFacts
     from tideglass.job.outputs import BatchRows
+    from tideglass.job.profile import Profile
     from tideglass.job.recovery import CatchUp
     from tideglass.job.runner import Job, RunOptions
 
@@ -52,8 +53,13 @@ def run(
     ] = None,
     batch_mb: Annotated[int, typer.Option(min=1, help="Input a batch may take, in MB.")] = 256,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the summary.")] = False,
+    profiled: Annotated[
+        bool, typer.Option("--profile", help="Say at the end where the time of the batches went.")
+    ] = False,
 ) -> None:
     """Run a job from its input files to its outputs; a stopped or killed run goes on where it was."""
+    from tideglass.cli.profile import profile_tables
+    from tideglass.job.profile import Profile
     from tideglass.job.project import load_project
     from tideglass.job.runner import RunOptions, plan_job
 
@@ -78,15 +84,24 @@ def run(
         console.print(f"note: {notice}", style="dim", markup=False)
     for warning in job.compiled.warnings:
         console.print(warning.render(loaded.query), style="yellow", markup=False)
-    metrics = run_with_progress(job, console, quiet=quiet)
+    profile = Profile(job.compiled.topology) if profiled else None
+    metrics = run_with_progress(job, console, quiet=quiet, profile=profile)
     console.print(progress_table(metrics))
     for name, spec in job.outputs.items():
         rows = metrics.output_rows.get(name, 0)
         place = "the console" if spec.path is None else str(spec.path)
         console.print(f"{name}: {rows:,} rows to {place}", markup=False)
+    if profile is not None:
+        for table in profile_tables(profile):
+            console.print(table)
+        path = job.run_directory / "profile.json"
+        profile.write(path)
+        console.print(f"profile in {path}", markup=False)
 
 
-def run_with_progress(job: Job, console: Console, *, quiet: bool = False) -> Metrics:
+def run_with_progress(
+    job: Job, console: Console, *, quiet: bool = False, profile: Profile | None = None
+) -> Metrics:
     """Run the job and show how far it is: live on a terminal, elsewhere a line for each batch with rows."""
     from rich.live import Live
 
@@ -133,10 +148,10 @@ def run_with_progress(job: Job, console: Console, *, quiet: bool = False) -> Met
             console.print("\n".join(start_lines(start)), markup=False)
 
     if live is None:
-        return run_job(job, watch, begun=begun)
+        return run_job(job, watch, begun=begun, profile=profile)
     with live:
         live.update("starting Spark …")
-        return run_job(job, watch, begun=begun)
+        return run_job(job, watch, begun=begun, profile=profile)
 
 
 def arguments_of(context: typer.Context) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tideglass.job.metrics import Metrics
+from tideglass.job.profile import Profile
 from tideglass.job.project import Project, load_project
 from tideglass.job.runner import RunOptions, Watch, plan_job, run
 
@@ -46,9 +47,14 @@ class Job:
         compiled = plan_job(self.project, self.options).compiled
         return tuple(warning.render(compiled.source) for warning in compiled.warnings)
 
-    def run(self, watch: Watch | None = None, spark: SparkSession | None = None) -> Metrics:
+    def run(
+        self,
+        watch: Watch | None = None,
+        spark: SparkSession | None = None,
+        profile: Profile | None = None,
+    ) -> Metrics:
         """Run until the input ends (`once`) or the process is told to stop; see `job.runner.run`.
 
         spark: a session to run in; by default one of this process is started.
         """
-        return run(plan_job(self.project, self.options), watch, spark)
+        return run(plan_job(self.project, self.options), watch, spark, profile=profile)

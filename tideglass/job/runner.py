@@ -26,9 +26,10 @@ from tideglass.job.manifest import read_manifest
 from tideglass.job.metrics import Metrics
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
+from tideglass.job.profile import Profile
 from tideglass.job.project import Project, ProjectInput
 from tideglass.job.recovery import CatchUp, Positions, logged_offset, positions_of, size, there_now
-from tideglass.runtime.message import Message
+from tideglass.runtime.message import Kind, Message
 from tideglass.runtime.scan import ScanState
 from tideglass.runtime.snapshots import Snapshots
 
@@ -93,10 +94,15 @@ def _key_groups(directory: JobDirectory, options: RunOptions) -> int | None:
 
 
 def run(
-    job: Job, watch: Watch | None = None, spark: SparkSession | None = None, begun: Begun | None = None
+    job: Job,
+    watch: Watch | None = None,
+    spark: SparkSession | None = None,
+    begun: Begun | None = None,
+    profile: Profile | None = None,
 ) -> Metrics:
     """Run the job until its input is finished (`once`) or the process is told to stop.
 
+    profile: filled with where the time of the batches went; None measures nothing.
     The first SIGINT or SIGTERM stops after the batch under way; a second stops at once.
     Raises StateError when a run is under way already or the state of the last one does not fit,
     EvaluationError when a row fails the query, and TideglassError for what else goes wrong; what was
@@ -110,20 +116,32 @@ def run(
             begun(beginning.start)
         metrics = Metrics()
         with Account(job.name, directory, beginning, metrics) as account, signals(account) as take_signals:
-            query = _start(job, account, watch, spark)
+            query = _start(job, account, watch, spark, profile)
             take_signals()
             account.running()
-            _wait(query, account)
+            _wait(query, account, profile)
         return metrics
 
 
-def _wait(query: StreamingQuery, account: Account) -> None:
+def _wait(query: StreamingQuery, account: Account, profile: Profile | None) -> None:
     from tideglass.spark.query import wait
+    from tideglass.spark.task_times import QueryBooks
 
-    wait(query, account.asked)
+    books = QueryBooks(query)
+
+    def look() -> None:
+        if profile is not None:
+            for progress in books.new_progress():
+                profile.take_progress(progress)
+            profile.run_seconds = books.count_tasks()
+
+    wait(query, account.asked, look)
+    look()
 
 
-def _start(job: Job, account: Account, watch: Watch | None, spark: SparkSession | None) -> StreamingQuery:
+def _start(
+    job: Job, account: Account, watch: Watch | None, spark: SparkSession | None, profile: Profile | None
+) -> StreamingQuery:
     from tideglass.spark.key_groups import key_numbers
     from tideglass.spark.query import QueryOptions, start
     from tideglass.spark.session import local_session
@@ -147,9 +165,11 @@ def _start(job: Job, account: Account, watch: Watch | None, spark: SparkSession 
         idle_seconds=job.options.idle_seconds,
         tasks=session.sparkContext.defaultParallelism,
         stop_file=str(directory.stop),
+        profile=profile is not None,
     )
 
     def commit(batch_id: int, messages: list[Message]) -> None:
+        began = time.monotonic()
         generation = beginning.plan.generation
         given = commit_batch(batch_id, messages, topology.outputs, job.outputs, generation)
         with account.changing() as metrics:
@@ -161,6 +181,11 @@ def _start(job: Job, account: Account, watch: Watch | None, spark: SparkSession 
                 catch_up.advance(reached, read, time.monotonic())
         if watch is not None:
             watch(batch_id, given, metrics)
+        if profile is not None:
+            profile.take_commit(batch_id, time.monotonic() - began)
+            for message in messages:
+                if message.kind is Kind.REPORT:
+                    profile.take_report(message.json())
 
     return start(session, source, QueryOptions(str(state / "checkpoint")), commit)
 

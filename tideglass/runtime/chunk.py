@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core import sql
+from tideglass.core.profile import measured
 from tideglass.core.values import coded_text
 
 #: Bytes of a table from which on it is compressed: what crosses Spark is copied half a dozen times there
@@ -18,6 +19,7 @@ _PLAIN = pa.ipc.IpcWriteOptions()
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
+@measured("encoding messages")
 def to_bytes(table: pa.Table) -> bytes:
     """The table as one Arrow IPC stream, field metadata (and so every type) included."""
     sink = pa.BufferOutputStream()
@@ -27,12 +29,14 @@ def to_bytes(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
+@measured("decoding messages")
 def from_bytes(body: bytes) -> pa.Table:
     """The table `to_bytes` made `body` of."""
     with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
         return reader.read_all()
 
 
+@measured("routing by key")
 def key_groups_of(table: pa.Table, keys: Sequence[str], key_groups: int) -> np.ndarray:
     """The key group of every row, an int64 below `key_groups`; rows with equal keys share one.
 

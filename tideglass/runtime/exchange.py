@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tideglass.connect.reference.references import Known
+from tideglass.core import profile
 from tideglass.core.values import unify
 from tideglass.plan.topology import EmitOp, PartialOp, SendOp, Topology
 from tideglass.runtime.chunk import split, to_bytes
@@ -78,11 +79,14 @@ class Exchange:
         driver = self._topology.levels + 1
         for op_id, tables in self._chunks.items():
             op = self._send(op_id)
-            for key_group, part in split(self._joined(op, tables), op.keys, self._topology.key_groups):
+            with profile.part("combining before the exchange"):
+                joined = self._joined(op, tables)
+            for key_group, part in split(joined, op.keys, self._topology.key_groups):
                 result.append(Message(key_group, op.to_level, Kind.DATA, op_id, self._sender, to_bytes(part)))
         result += self._mark_messages()
         for output, tables in self._rows.items():
-            told = self._sink.put(output, unify(tables), self._sender)
+            with profile.part("writing outputs"):
+                told = self._sink.put(output, unify(tables), self._sender)
             if told is not None:
                 ordinal = self._topology.outputs.index(output)
                 result.append(Message(0, driver, told[0], ordinal, self._sender, told[1]))

@@ -20,6 +20,7 @@ import pyarrow.compute
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.reading import Chunk
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.core import profile
 from tideglass.core.errors import StateError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import (
@@ -264,7 +265,8 @@ class Scan:
         # What TIMESTAMP BY sees as $partition and $arrival are the event's own.
         table = with_system_columns(table, arrival, arrival, reader.id, partition)
         if reader.timestamp is not None:
-            times = self._times[reader.id].run(table)
+            with profile.part("TIMESTAMP BY"):
+                times = self._times[reader.id].run(table)
             column = times[_EVENT_TIME]
             if column.type == pa.null():
                 column = pa.chunked_array([pa.nulls(table.num_rows, pa.int64())])
@@ -275,7 +277,8 @@ class Scan:
             if reader.over:
                 texts = substream_texts(times, len(reader.over), partition)
                 substreams = texts.dictionary_encode()
-        placed = place(reader.policies, ingress, arrival, event_time, valid=valid, substreams=substreams)
+        with profile.part("time policies"):
+            placed = place(reader.policies, ingress, arrival, event_time, valid=valid, substreams=substreams)
         rows = with_system_columns(
             table, placed.system_timestamp_ticks, placed.arrival_time_ticks, reader.id, partition
         )

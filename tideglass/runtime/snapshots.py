@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from tideglass.core.profile import measured
+
 #: Batches whose snapshots stay: Spark may go back to the last committed batch, never further.
 KEPT_BATCHES = 4
 
@@ -25,11 +27,13 @@ class Snapshots:
 
     directory: str
 
+    @measured("reading state")
     def load(self, sender: str, batch: int) -> bytes | None:
         """The state `sender` had after `batch`; None for a sender that had none yet."""
         path = self._path(sender, batch)
         return path.read_bytes() if path.exists() else None
 
+    @measured("writing state")
     def save(self, sender: str, batch: int, body: bytes) -> None:
         path = self._path(sender, batch)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.core.profile import part
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.core.values import unify
 from tideglass.functions.javascript import define
@@ -99,34 +100,46 @@ class Stage:
             id_: [table for table in entries.get(id_, ()) if table.num_rows] for id_ in progress
         }
         for op in self.ops:
-            match op:
-                case ScanOp() | ReceiveOp():
-                    continue
-                case WindowOp(id=id_, sources=sources):
-                    came = least([result.progress[source] for source in sources])
-                    partials = [table for source in sources for table in rows[source]]
-                    closed = self._kernels[id_].advance(partials, came, state_of(id_))
-                    rows[id_] = [closed] if closed.num_rows else []
-                    result.progress[id_] = came
-                case JoinOp(id=id_, left=left, right=right):
-                    came = least([result.progress[source] for source in (*left, *right)])
-                    lefts = [table for source in left for table in rows[source]]
-                    rights = [table for source in right for table in rows[source]]
-                    joined, behind = self._joins[id_].advance(lefts, rights, came, state_of(id_))
-                    rows[id_] = [] if joined is None else [joined]
-                    result.progress[id_] = behind
-                case AnalyticOp(id=id_, sources=sources):
-                    came = least([result.progress[source] for source in sources])
-                    waiting = [table for source in sources for table in rows[source]]
-                    taken = self._analytics[id_].advance(waiting, came, state_of(id_))
-                    rows[id_] = [] if taken is None else [taken]
-                    result.progress[id_] = came
-                case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
-                    if op.source not in result.progress:
-                        continue
-                    result.progress[op.id] = result.progress[op.source]
-                    rows[op.id] = self._stateless(op, rows[op.source], result, known)
+            with part(f"#{op.id}"):
+                self._advance(op, rows, result, state_of, known)
         return result
+
+    def _advance(
+        self,
+        op: Op,
+        rows: dict[int, list[pa.Table]],
+        result: StageResult,
+        state_of: Callable[[int], State],
+        known: Known,
+    ) -> None:
+        """Run one operator: from `rows` of its sources to its own."""
+        match op:
+            case ScanOp() | ReceiveOp():
+                return
+            case WindowOp(id=id_, sources=sources):
+                came = least([result.progress[source] for source in sources])
+                partials = [table for source in sources for table in rows[source]]
+                closed = self._kernels[id_].advance(partials, came, state_of(id_))
+                rows[id_] = [closed] if closed.num_rows else []
+                result.progress[id_] = came
+            case JoinOp(id=id_, left=left, right=right):
+                came = least([result.progress[source] for source in (*left, *right)])
+                lefts = [table for source in left for table in rows[source]]
+                rights = [table for source in right for table in rows[source]]
+                joined, behind = self._joins[id_].advance(lefts, rights, came, state_of(id_))
+                rows[id_] = [] if joined is None else [joined]
+                result.progress[id_] = behind
+            case AnalyticOp(id=id_, sources=sources):
+                came = least([result.progress[source] for source in sources])
+                waiting = [table for source in sources for table in rows[source]]
+                taken = self._analytics[id_].advance(waiting, came, state_of(id_))
+                rows[id_] = [] if taken is None else [taken]
+                result.progress[id_] = came
+            case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
+                if op.source not in result.progress:
+                    return
+                result.progress[op.id] = result.progress[op.source]
+                rows[op.id] = self._stateless(op, rows[op.source], result, known)
 
     def _stateless(
         self,

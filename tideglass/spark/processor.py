@@ -16,11 +16,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.profile import awaited, measured
 from tideglass.plan.topology import Topology
 from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.keyed import KeyGroupTask
 from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.profiled import profiled
 from tideglass.temporal.state import State
 
 MESSAGE_SCHEMA = StructType(
@@ -67,6 +69,7 @@ class _OperatorState:
         self._named = named
         self._bounds: dict[str, list[int]] = index.setdefault(str(operator), {})
 
+    @measured("writing state")
     def append(self, bucket: int, chunk: pa.Table) -> None:
         bounds = self._bounds.setdefault(str(bucket), [0, 0])
         self._chunks.updateValue((self._operator, bucket, bounds[1]), (to_bytes(chunk),))
@@ -75,11 +78,13 @@ class _OperatorState:
     def buckets(self) -> list[int]:
         return sorted(int(bucket) for bucket in self._bounds)
 
+    @measured("reading state")
     def read(self, bucket: int) -> list[pa.Table]:
         first, after = self._bounds.get(str(bucket), (0, 0))
         keys = [(self._operator, bucket, number) for number in range(first, after)]
         return [from_bytes(bytes(self._chunks.getValue(key)[0])) for key in keys]
 
+    @measured("reading state")
     def take(self, bucket: int) -> list[pa.Table]:
         found = self.read(bucket)
         first, after = self._bounds.pop(str(bucket), (0, 0))
@@ -87,16 +92,21 @@ class _OperatorState:
             self._chunks.removeKey((self._operator, bucket, number))
         return found
 
+    @measured("reading state")
     def get(self, name: str) -> bytes | None:
         found = self._named.getValue((self._operator, name))
         return None if found is None else bytes(found[0])
 
+    @measured("writing state")
     def put(self, name: str, value: bytes) -> None:
         self._named.updateValue((self._operator, name), (value,))
 
 
 class StageProcessor(StatefulProcessor):
-    """Hosts a KeyGroupTask in Spark. Pickled to the workers; everything else is made there."""
+    """Hosts a KeyGroupTask in Spark. Pickled to the workers; everything else is made there.
+
+    profile: every key group says where its time went.
+    """
 
     def __init__(
         self,
@@ -107,6 +117,7 @@ class StageProcessor(StatefulProcessor):
         references: References = NO_REFERENCES,
         *,
         remembers: bool = False,
+        profile: bool = False,
     ) -> None:
         self._topology = topology
         self._level = level
@@ -114,6 +125,7 @@ class StageProcessor(StatefulProcessor):
         self._key_of = key_of
         self._references = references
         self._remembers = remembers
+        self._profile = profile
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._chunks = handle.getMapState("chunks", "operator INT, bucket BIGINT, number INT", "body BINARY")
@@ -125,21 +137,36 @@ class StageProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         key_group = self._key_of.index(key[0])
-        saved = self._index.get()
-        before = "{}" if saved is None else saved[0]
-        index: dict[str, Any] = json.loads(before)
+        messages = self._messages(key_group, rows)
+        if self._profile:
+            sender = f"stage {self._level} key group {key_group}"
+            messages = profiled(messages, self._topology, self._level, sender)
+        for message in messages:
+            yield row_of(message, self._key_of)
+
+    def _messages(self, key_group: int, rows: Iterator[Any]) -> Iterator[Message]:
+        index = self._load_index()
+        before = json.dumps(index, separators=(",", ":"))
 
         def state_of(operator: int) -> State:
             return _OperatorState(operator, self._chunks, self._named, index)
 
         for operator in [each for each in index if int(each) not in self._task.state_ids]:
             self._drop(operator, index.pop(operator))
-        messages = (message_of(row, key_group) for row in rows)
-        for message in self._task.run(key_group, messages, state_of):
-            yield row_of(message, self._key_of)
+        messages = (message_of(row, key_group) for row in awaited(rows))
+        yield from self._task.run(key_group, messages, state_of)
         after = json.dumps(index, separators=(",", ":"))
         if after != before:
-            self._index.update((after,))
+            self._save_index(after)
+
+    @measured("reading state")
+    def _load_index(self) -> dict[str, Any]:
+        saved = self._index.get()
+        return {} if saved is None else json.loads(saved[0])
+
+    @measured("writing state")
+    def _save_index(self, index: str) -> None:
+        self._index.update((index,))
 
     def _drop(self, operator: str, bounds: dict[str, list[int]]) -> None:
         """Free the state of an operator that the plan no longer has."""

@@ -39,14 +39,18 @@ def staged(
     references: References = NO_REFERENCES,
     *,
     remembers: bool = False,
+    profile: bool = False,
 ) -> DataFrame:
     """The messages after every stateful stage of the topology.
 
-    remembers: some senders may be silent in a batch (see KeyGroupTask).
+    remembers: some senders may be silent in a batch (see KeyGroupTask). profile: key groups say where
+    their time went.
     """
     for level in range(1, topology.levels + 1):
         messages = messages.groupBy("key_group").transformWithState(
-            StageProcessor(topology, level, sink, key_numbers, references, remembers=remembers),
+            StageProcessor(
+                topology, level, sink, key_numbers, references, remembers=remembers, profile=profile
+            ),
             MESSAGE_SCHEMA,
             "Append",
             "None",
@@ -73,7 +77,7 @@ def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Co
         commit(batch_id, for_driver(messages))
 
     writer = (
-        staged(source, job.topology, job.sink, job.key_numbers, job.references)
+        staged(source, job.topology, job.sink, job.key_numbers, job.references, profile=job.profile)
         .writeStream.foreachBatch(on_batch)
         .option("checkpointLocation", options.checkpoint)
     )
@@ -82,14 +86,19 @@ def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Co
     return writer.trigger(processingTime=f"{options.interval_seconds} seconds").start()
 
 
-def wait(query: StreamingQuery, asked_to_stop: threading.Event) -> None:
+def wait(
+    query: StreamingQuery, asked_to_stop: threading.Event, look: Callable[[], None] | None = None
+) -> None:
     """Wait until the query ends, or stop it between two batches once asked to.
 
     A stop is asked of the source too (`SourceJob.stop_file`), else a busy query has no moment between
-    two batches. Raises the TideglassError that ended it. KeyboardInterrupt stops it at once.
+    two batches. look: called about once a second. Raises the TideglassError that ended it.
+    KeyboardInterrupt stops it at once.
     """
     try:
         while not query.awaitTermination(1):
+            if look is not None:
+                look()
             if asked_to_stop.is_set() and not query.status["isTriggerActive"]:
                 query.stop()
     except StreamingQueryException as error:

@@ -13,7 +13,7 @@ import base64
 import itertools
 import pickle
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -31,6 +31,7 @@ from tideglass.plan.topology import Topology, check_partitions
 from tideglass.runtime.beginning import PartitionBegin
 from tideglass.runtime.exchange import Exchange, Sink
 from tideglass.runtime.message import Message
+from tideglass.runtime.profiled import profiled
 from tideglass.runtime.scan import Scan, ScanState, Silence
 from tideglass.runtime.silences import SeenSilence
 from tideglass.runtime.snapshots import Snapshots
@@ -60,6 +61,7 @@ class SourceJob:
     batch_bytes: how much of the inputs a batch may take. idle_seconds: how often silence is told to
     the stages when nothing arrives. tasks: scan tasks a batch is split into at most. stop_file: while it
     exists, no new batch is begun. references: reference data, whose known snapshots are in the offset.
+    profile: every task says where its time went.
     """
 
     topology: Topology
@@ -75,6 +77,7 @@ class SourceJob:
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
     gives_replayed: bool = True
     references: References = NO_REFERENCES
+    profile: bool = False
 
     def option(self) -> str:
         return base64.b64encode(pickle.dumps(self)).decode()
@@ -257,15 +260,20 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         chosen = cast("ScanPartition", partition)  # what `partitions` gave
+        messages = self._messages(chosen)
+        if self.job.profile:
+            sender = ", ".join(f"{unit.input}/{unit.partition}" for unit in chosen.units)
+            messages = profiled(messages, self.job.topology, 0, sender)
+        yield from record_batches(messages, self.job.key_numbers)
+
+    def _messages(self, chosen: ScanPartition) -> Iterator[Message]:
         scans: dict[str, Scan] = {}
         inputs = {source.name: source for source in self.job.inputs}
         for unit in chosen.units:
             scan = scans.setdefault(unit.input, Scan(self.job.topology, unit.input, self.job.references))
             yield from self._scan(scan, inputs[unit.input], unit, chosen)
 
-    def _scan(
-        self, scan: Scan, source: StreamInput, unit: Unit, partition: ScanPartition
-    ) -> Iterator[pa.RecordBatch]:
+    def _scan(self, scan: Scan, source: StreamInput, unit: Unit, partition: ScanPartition) -> list[Message]:
         sender = f"{unit.input}/{unit.partition}"
         state = self._state(unit, partition.from_batch)
         exchange = Exchange(self.job.topology, 0, sender, self.job.sink)
@@ -282,7 +290,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             known=partition.known,
         )
         self.job.snapshots.save(sender, partition.to_batch, after.to_bytes())
-        yield from record_batches(messages, self.job.key_numbers)
+        return messages
 
     def _state(self, unit: Unit, batch: int) -> ScanState:
         """The partition's state at the start of the batch.
@@ -362,7 +370,7 @@ def _size(position: Sequence[Sequence[Any]]) -> int:
     return sum(int(end) - int(begin) for _, begin, end, _ in position)
 
 
-def record_batches(messages: list[Message], key_numbers: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+def record_batches(messages: Iterable[Message], key_numbers: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
     """The messages as Arrow record batches of MESSAGE_SCHEMA, one message each: bodies are large."""
     for m in messages:
         yield pa.record_batch(

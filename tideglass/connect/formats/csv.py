@@ -28,6 +28,7 @@ from tideglass.connect.formats.decoded import (
 from tideglass.connect.formats.json_text import BYTE_ORDER_MARK, newlines
 from tideglass.connect.formats.records import decode_columns
 from tideglass.core.iso import flat
+from tideglass.core.profile import measured
 from tideglass.core.types import Type
 
 arrow_csv = cast("Any", pyarrow.csv)
@@ -108,6 +109,7 @@ def read_header(data: Bytes, delimiter: str) -> tuple[list[str], int] | None:
     return names, end
 
 
+@measured("decoding events")
 def decode_csv(
     data: Bytes,
     bounds: Ints,

@@ -30,6 +30,7 @@ from tideglass.connect.formats.json_levels import at_level, datetimes_of
 from tideglass.connect.formats.json_strict import lines_beyond_json
 from tideglass.connect.formats.json_text import events_of_document
 from tideglass.core.iso import flat
+from tideglass.core.profile import measured
 from tideglass.core.sql import connection
 from tideglass.core.types import PAYLOAD, Type
 from tideglass.core.values import classify_json
@@ -44,6 +45,7 @@ _SAME_NAMES = "the event has two fields whose names differ only in case"
 _TOO_LARGE_NUMBER = "the field {name} holds a number outside the range of float"
 
 
+@measured("decoding events")
 def decode_json(texts: pa.Array, fields: Fields, level: str = "1.2", lines: Ints | None = None) -> Decoded:
     """Events from JSON texts, one each (blank ones are skipped).
 

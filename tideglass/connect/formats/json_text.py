@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.connect.formats.decoded import Bytes, Ints, Mask
+from tideglass.core.profile import measured
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
@@ -25,6 +26,7 @@ def newlines(data: Bytes) -> Ints:
     return np.concatenate(found) if found else np.zeros(0, np.int64)
 
 
+@measured("decoding events")
 def texts_between(data: Bytes, bounds: Ints) -> pa.Array:
     """The pieces [bounds[i], bounds[i+1]) as an Arrow string array over the same memory, unvalidated."""
     buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(cast("Any", data))]
@@ -92,6 +94,7 @@ def _escaped(data: Bytes, places: Ints) -> Mask:
     return np.isin(places, odd_ends, assume_unique=True)
 
 
+@measured("decoding events")
 def events_of_document(data: Bytes) -> tuple[pa.Array, Ints]:
     """Texts of the document's elements in order, and the place of each; the texts are unvalidated.
 

@@ -27,6 +27,7 @@ import pyarrow.parquet
 from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Fields, Ints, Mask, Refusals
 from tideglass.connect.formats.records import decode_columns, match_name
 from tideglass.core.iso import flat
+from tideglass.core.profile import measured
 from tideglass.core.time import (
     LAST_TICKS,
     ORIGIN_TICKS,
@@ -52,6 +53,7 @@ def wanted_columns(names: Sequence[str], fields: Fields) -> list[str]:
     return list(dict.fromkeys(name for name in (match_name(names, w) for w in wanted) if name is not None))
 
 
+@measured("decoding events")
 def decode_parquet(table: pa.Table, fields: Fields, level: str = "1.2", lines: Ints | None = None) -> Decoded:
     """Events from the rows of a table as Parquet holds it (at least its `wanted_columns`)."""
     lines = np.arange(table.num_rows) if lines is None else lines

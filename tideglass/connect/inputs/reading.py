@@ -33,6 +33,7 @@ from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
 from tideglass.connect.inputs.arrival import arrival_ticks
 from tideglass.connect.inputs.stops import HEAD_BYTES, is_compressed
 from tideglass.connect.spec import Arrival
+from tideglass.core import profile
 from tideglass.core.errors import InputError
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
 
@@ -181,12 +182,14 @@ def _blocks(
     filled, place, skipping = 0, begin, False
     while True:
         wanted = len(buffer) - filled if end is None else min(len(buffer) - filled, end - place - filled)
-        got = file.readinto(memoryview(cast("Any", buffer))[filled : filled + wanted]) if wanted else 0
+        with profile.part("reading inputs"):
+            got = file.readinto(memoryview(cast("Any", buffer))[filled : filled + wanted]) if wanted else 0
         if got == 0 and end is not None and place + filled < end:
             raise InputError(f"{path} has become shorter: {place + filled} bytes of {end} are left")
         filled += got
         last = got == 0 if end is None else place + filled == end
-        bounds = bounds_of(buffer[:filled])
+        with profile.part("decoding events"):
+            bounds = bounds_of(buffer[:filled])
         if last and bounds[-1] < filled:
             bounds = np.append(bounds, filled)
         if skipping and len(bounds) > 1:  # the rest of a row that is too long
@@ -274,7 +277,8 @@ def _parquet(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded
             count = file.metadata.row_group(group).num_rows
             # A table without columns forgets how many rows it has.
             nothing = pa.table({"$nothing": pa.nulls(count)})
-            table = file.read_row_group(group, columns=columns) if columns else nothing
+            with profile.part("reading inputs"):
+                table = file.read_row_group(group, columns=columns) if columns else nothing
             for start in range(0, count, BLOCK_EVENTS):
                 part = table.slice(start, BLOCK_EVENTS)
                 size = file.metadata.row_group(group).total_byte_size if start == 0 else 0
