@@ -39,7 +39,10 @@ COMMANDS = {
     "test": test.run_test_cases,
 }
 for command_name, command in COMMANDS.items():
-    app.command(command_name, context_settings=start.PASSES_ON if command_name == "start" else None)(command)
+    if command is start.start:
+        app.command(command_name, context_settings=start.PASSES_ON, options_metavar=start.USAGE)(command)
+    else:
+        app.command(command_name)(command)
 
 
 def _print_version(wanted: bool) -> None:

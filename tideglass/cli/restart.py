@@ -28,7 +28,11 @@ def restart(
     runs = read_runs(directory.journal)
     if not runs:
         raise StateError(f"no job has run in {directory.path}\n  hint: begin with `tideglass start`")
-    stop_run(directory, wait_seconds=wait)
     last = runs[-1].start
+    if last.arguments is None:
+        raise StateError(
+            f"run {last.run} was not begun by a command\n  hint: say how, with `tideglass start`"
+        )
+    stop_run(directory, wait_seconds=wait)
     changed = [] if key_groups is None else ["--key-groups", str(key_groups)]
     launch([*last.arguments, *changed], Path(last.folder))

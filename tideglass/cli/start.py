@@ -22,6 +22,7 @@ _LOOK_SECONDS = 0.1
 
 #: Everything behind the command is for `tideglass run`, which reads it.
 PASSES_ON = {"ignore_unknown_options": True, "allow_extra_args": True}
+USAGE = "[PROJECT] [OPTIONS OF run]"
 
 
 def start(context: typer.Context) -> None:

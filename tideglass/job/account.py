@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 
@@ -20,7 +20,7 @@ from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
 from tideglass.job.beginning import Beginning, utc_text
 from tideglass.job.directory import AT_ONCE, JobDirectory
 from tideglass.job.journal import Ended, RunEnd, add
-from tideglass.job.metrics import Metrics, PartitionFacts
+from tideglass.job.metrics import DataErrors, Metrics, PartitionFacts
 from tideglass.job.status import DEGRADED_SECONDS, InputStatus, State, Status, write_status
 
 _LOOK_SECONDS = 0.25
@@ -42,6 +42,7 @@ class Account:
     metrics: Metrics
     asked: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
     _state: State = State.STARTING
     _rejected: int = 0
@@ -109,20 +110,22 @@ class Account:
         written_seconds = time.monotonic()
         batches = -1
         while not self._over.wait(_LOOK_SECONDS):
-            if self.directory.stop.exists():
-                self.asked.set()
-                if self.directory.stop.read_text() == AT_ONCE:
-                    self.directory.stop.write_text("")
-                    _thread.interrupt_main()  # a second signal: see `signals`
-            now_seconds = time.monotonic()
-            if self.metrics.batches != batches or now_seconds - written_seconds >= _WRITE_SECONDS:
-                batches, written_seconds = self.metrics.batches, now_seconds
-                self._write()
+            with suppress(OSError):  # a status that cannot be written must not keep a run from being stopped
+                if self.directory.stop.exists():
+                    self.asked.set()
+                    if self.directory.stop.read_text() == AT_ONCE:
+                        self.directory.stop.write_text("")
+                        _thread.interrupt_main()  # a second signal: see `signals`
+                now_seconds = time.monotonic()
+                if self.metrics.batches != batches or now_seconds - written_seconds >= _WRITE_SECONDS:
+                    batches, written_seconds = self.metrics.batches, now_seconds
+                    self._write()
 
     def _write(self, error: str | None = None) -> None:
-        with self._lock:
-            status = self._status(error)
-        write_status(self.directory, status)
+        with self._writing:
+            with self._lock:
+                status = self._status(error)
+            write_status(self.directory, status)
 
     def _status(self, error: str | None) -> Status:
         start, metrics, now_seconds = self.beginning.start, self.metrics, time.monotonic()
@@ -151,7 +154,7 @@ class Account:
             counters=metrics.by_api_name(),
             rows=dict(metrics.output_rows),
             catching_up=catch_up.status(now_seconds) if catch_up is not None and behind else None,
-            error=error or (metrics.errors[-1].message if metrics.errors else None),
+            error=error or (_refusal(metrics.errors[-1]) if metrics.errors else None),
         )
 
     def _is_degraded(self, now_seconds: float) -> bool:
@@ -200,6 +203,13 @@ def _inputs(partitions: Sequence[PartitionFacts]) -> tuple[InputStatus, ...]:
             None if facts.final or facts.delay_ticks is None else facts.delay_ticks / TICKS_PER_SECOND,
         )
         for facts in sorted(partitions, key=lambda facts: (facts.input, facts.reader, facts.partition))
+    )
+
+
+def _refusal(errors: DataErrors) -> str:
+    return (
+        f"{errors.count:,} events of {errors.input}/{errors.partition} refused: {errors.message} "
+        f"(the first at {errors.first_place:,})"
     )
 
 

@@ -32,7 +32,8 @@ class RunStart:
     """What a run began with.
 
     mode, cause, changes: of its StartPlan, and what had changed since the last run. began_from: where it
-    reads on, in words. arguments: of `tideglass run` in `folder`, to start it again.
+    reads on, in words. arguments: of `tideglass run` in `folder`, to start it again; None when that was not
+    the command.
     """
 
     run: int
@@ -46,7 +47,7 @@ class RunStart:
     host: str
     folder: str = ""
     changes: tuple[str, ...] = ()
-    arguments: tuple[str, ...] = ()
+    arguments: tuple[str, ...] | None = None
     query: str = ""
     plan: str = ""
 
@@ -88,7 +89,8 @@ def read_runs(path: Path) -> list[Run]:
                 end = RunEnd(**content)
                 runs[end.run] = Run(runs[end.run].start, end)
             else:
-                content |= {name: tuple(content[name]) for name in ("changes", "arguments")}
+                for name in ("changes", "arguments"):
+                    content[name] = None if content[name] is None else tuple(content[name])
                 start = RunStart(**content)
                 runs[start.run] = Run(start)
         except (ValueError, TypeError, KeyError) as error:

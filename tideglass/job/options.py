@@ -22,7 +22,8 @@ class RunOptions:
     cores: of this machine, all of them when None. key_groups: pieces a stage's keys are split into; None:
     as many as the job had, at first one a core. batch_bytes: how much input a batch may take.
     idle_seconds: how often a silent input is told of. start_mode, start_at_ticks, accept_partial: see
-    `StartRequest`. arguments: those of `tideglass run` that say the same, for the journal.
+    `StartRequest`. arguments: those of `tideglass run` that say the same, for the journal; None: it was not
+    the command.
     """
 
     inputs: Mapping[str, Path] = field(default_factory=dict[str, Path])
@@ -39,7 +40,7 @@ class RunOptions:
     start_mode: StartMode | None = None
     start_at_ticks: int | None = None
     accept_partial: bool = False
-    arguments: tuple[str, ...] = ()
+    arguments: tuple[str, ...] | None = None
 
     @property
     def start(self) -> StartRequest:

@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Any
 
 from tideglass.job.directory import JobDirectory
-from tideglass.job.journal import Ended, read_runs
 from tideglass.job.lock import running
 
 #: A run that met broken input this recently is degraded (`asa.md` 7.1: it recovers within minutes).
@@ -99,19 +98,19 @@ def write_status(directory: JobDirectory, status: Status) -> None:
 
 
 def read_status(directory: JobDirectory) -> Status | None:
-    """The state of a job; None for one that has never run.
+    """The state of a job; None for one that has never run, or not with a version that writes this status.
 
     A run that is gone without having said how it ended has failed.
     """
     try:
         content: dict[str, Any] = json.loads(directory.status.read_text())
-    except FileNotFoundError:
+        catching_up = content["catching_up"]
+        content["state"] = State(content["state"])
+        content["inputs"] = tuple(InputStatus(**each) for each in content["inputs"])
+        content["catching_up"] = None if catching_up is None else CatchUpStatus(**catching_up)
+        status = Status(**content)
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
-    catching_up = content["catching_up"]
-    content["state"] = State(content["state"])
-    content["inputs"] = tuple(InputStatus(**each) for each in content["inputs"])
-    content["catching_up"] = None if catching_up is None else CatchUpStatus(**catching_up)
-    status = Status(**content)
     if running(directory) is not None:
         asked = status.state in (State.RUNNING, State.DEGRADED) and directory.stop.exists()
         return replace(status, state=State.STOPPING) if asked else status
@@ -124,12 +123,3 @@ def read_status(directory: JobDirectory) -> Status | None:
         error=f"process {status.pid} on {status.host} ended without a word after {status.updated}; "
         "the next start goes on from the last whole batch",
     )
-
-
-def last_end(directory: JobDirectory) -> Ended | None:
-    """How the last run ended; None while it goes on, or for a job that has never run."""
-    runs = read_runs(directory.journal)
-    if not runs or (runs[-1].end is None and running(directory) is not None):
-        return None
-    end = runs[-1].end
-    return Ended.KILLED if end is None else end.how

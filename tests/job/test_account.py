@@ -1,0 +1,186 @@
+"""A run's account: it hears that it is to stop, and says what it does and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tideglass.core.errors import EvaluationError
+from tideglass.job.account import Account, signals
+from tideglass.job.beginning import Beginning
+from tideglass.job.directory import AT_ONCE, JobDirectory
+from tideglass.job.journal import Ended, RunEnd, RunStart, add, read_runs
+from tideglass.job.lock import RunLock
+from tideglass.job.metrics import Metrics
+from tideglass.job.start import StartMode, StartPlan
+from tideglass.job.status import State, Status, read_status
+from tideglass.temporal.account import Counters
+
+START = RunStart(1, "2026-01-01T00:00:00Z", 1, False, "beginning", "first start", "the beginning", 7, "here")
+PLAN = StartPlan(1, False, StartMode.BEGINNING, "first start")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[JobDirectory]:
+    found = JobDirectory(tmp_path / "job")
+    with RunLock(found):
+        add(found.journal, START)
+        yield found
+
+
+@pytest.fixture
+def account(directory: JobDirectory) -> Account:
+    return Account("tolls", directory, Beginning(START, PLAN, None), Metrics())
+
+
+def report(events: int, rejected: int) -> dict[str, Any]:
+    """What a scan tells of its partition."""
+    counters = dict.fromkeys(Counters.__dataclass_fields__, 0) | {"accepted": events}
+    reader = {"reader": 0, "counters": counters, "watermark_ticks": 0, "last_arrival_ticks": 5 * 10**7}
+    error = {
+        "error_type": "InvalidData",
+        "count": 1,
+        "message": "no JSON",
+        "examples": ["{"],
+        "first_line": 4,
+    }
+    return {
+        "input": "clicks",
+        "partition": "0",
+        "rejected": rejected,
+        "bytes": 10,
+        "errors": [error] * bool(rejected),
+        "readers": [reader | {"final": False}],
+    }
+
+
+def once(true: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    until = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < until, "it never was"
+        time.sleep(0.02)
+
+
+def status_of(account: Account) -> Status:
+    found = read_status(account.directory)
+    assert found is not None
+    return found
+
+
+def end_of(account: Account) -> RunEnd:
+    (run,) = read_runs(account.directory.journal)
+    assert run.end is not None
+    return run.end
+
+
+def test_states_from_start_to_end(account: Account):
+    with account:
+        assert status_of(account).state is State.STARTING
+        account.running()
+        assert status_of(account).state is State.RUNNING
+        with account.changing() as metrics:
+            metrics.take_report(report(events=3, rejected=0))
+            metrics.output_rows["counts"] = 2
+            metrics.batches = 1
+        once(lambda: status_of(account).batches == 1)
+        found = status_of(account)
+        assert (found.events, found.rows, found.watermark_delay_seconds) == (3, {"counts": 2}, 5.0)
+        assert found.inputs[0].watermark == "1970-01-01T00:00:00.0000000Z"
+    assert status_of(account).state is State.STOPPED
+    end = end_of(account)
+    assert (end.how, end.batches, end.events, end.rows) == (Ended.FINISHED, 1, 3, {"counts": 2})
+
+
+def test_broken_input_degrades_a_run_and_is_its_last_error(account: Account):
+    with account:
+        account.running()
+        with account.changing() as metrics:
+            metrics.take_report(report(events=3, rejected=1))
+            metrics.batches = 1
+        once(lambda: status_of(account).state is State.DEGRADED)
+        assert status_of(account).error == "1 events of clicks/0 refused: no JSON (the first at 4)"
+        assert status_of(account).counters["DeserializationError"] == 1
+
+
+def test_the_file_stop_asks_a_run_to_stop(account: Account):
+    with account:
+        account.running()
+        account.directory.stop.touch()
+        assert account.asked.wait(20)
+        once(lambda: status_of(account).state is State.STOPPING)
+    assert end_of(account).how is Ended.STOPPED
+    assert not account.directory.stop.exists()
+
+
+def test_a_first_signal_asks_and_a_second_breaks_off(account: Account):
+    before = signal.getsignal(signal.SIGTERM)
+
+    def twice() -> None:
+        with account, signals(account):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert account.asked.is_set()
+            assert account.directory.stop.exists()
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(20)
+
+    with pytest.raises(KeyboardInterrupt):
+        twice()
+    assert end_of(account).how is Ended.BROKEN_OFF
+    assert status_of(account).state is State.STOPPED
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_stop_at_once_breaks_off_without_a_signal_from_outside(account: Account):
+    def asked_at_once() -> None:
+        with account, signals(account):
+            account.directory.stop.write_text(AT_ONCE)
+            time.sleep(20)
+
+    with pytest.raises(KeyboardInterrupt):
+        asked_at_once()
+    assert end_of(account).how is Ended.BROKEN_OFF
+
+
+def test_signals_taken_by_others_can_be_taken_back(account: Account):
+    with account, signals(account) as take:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        take()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert account.asked.is_set()
+
+
+def test_outside_of_the_main_thread_signals_are_left_alone(account: Account):
+    before = signal.getsignal(signal.SIGTERM)
+    seen: list[Any] = []
+
+    def look() -> None:
+        with signals(account) as take:
+            take()
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [before]
+
+
+def test_an_error_ends_a_run_as_failed_with_its_words(account: Account):
+    with pytest.raises(EvaluationError), account:
+        raise EvaluationError("'three' is no bigint")
+    assert (end_of(account).how, end_of(account).error) == (Ended.FAILED, "'three' is no bigint")
+    found = status_of(account)
+    assert (found.state, found.error) == (State.FAILED, "'three' is no bigint")
+
+
+def test_a_status_of_another_version_is_no_status(account: Account):
+    account.directory.status.write_text(json.dumps({"state": "Running", "novel": 1}))
+    assert read_status(account.directory) is None
