@@ -14,8 +14,8 @@ from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import InputError, StateError
-from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
-from tideglass.job.replay import Begun, LeftPartition, begin, least_watermark_ticks, left_by
+from tideglass.core.time import TICKS_PER_SECOND, format_ticks
+from tideglass.job.replay import BEGUN, Begun, LeftPartition, begin, stopped
 from tideglass.job.silences import LONGEST_BYTES, SilenceJournal
 from tideglass.plan.replay import ReadBack
 from tideglass.runtime.scan import ScanState
@@ -159,9 +159,25 @@ def test_where_a_run_stopped_is_read_from_what_it_had_committed(tmp_path: Path) 
     (checkpoint / "commits" / "4").write_text("v1\n{}")
     state = ScanState({0: Ingress(event_watermark_ticks=70), 1: Ingress(floor_ticks=60)})
     Snapshots(str(tmp_path / "ingress")).save("in/0", 7, state.to_bytes())
-    found = left_by(tmp_path)
-    assert found == {"in": {"0": LeftPartition(2, [["a.json", 0, 9, 1]], 60)}}
-    assert least_watermark_ticks(found) == 60
+    found = stopped(tmp_path)
+    assert found.left == {"in": {"0": LeftPartition(2, [["a.json", 0, 9, 1]], 60)}}
+    assert (found.watermark_ticks, found.ended) == (60, False)
+
+
+def test_one_stopped_while_it_read_again_has_come_no_further_than_the_one_before(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "0" / "a.json", range(50))
+    sources = source_of(tmp_path / "in")
+    known = left(sources)
+    put(tmp_path / "in" / "1" / "a.json", range(50))  # a partition the run before has not seen
+    ticks = 40 * TICKS_PER_SECOND
+    begun = begin(sources, BACK, ticks, known, no_journal(tmp_path), behind_ticks=ticks)
+    begun.save(tmp_path / "state" / BEGUN)
+    again = stopped(tmp_path / "state")
+    assert again.watermark_ticks == ticks
+    assert again.left["in"]["0"].position == known["in"]["0"].position
+    new = again.left["in"]["1"]
+    chunks = sources["in"].read("1", [], new.position, N)
+    assert [n for chunk in chunks for n in chunk.table["$payload.n"].to_pylist()] == list(range(40))
 
 
 def offset(batch: int, name: str) -> dict[str, Any]:
@@ -170,15 +186,15 @@ def offset(batch: int, name: str) -> dict[str, Any]:
 
 
 def test_a_run_without_a_committed_batch_leaves_nothing(tmp_path: Path) -> None:
-    assert left_by(tmp_path) == {}
-    assert least_watermark_ticks({}) == BEFORE_ALL_TICKS
+    assert stopped(tmp_path).left == {}
+    assert stopped(tmp_path).watermark_ticks is None
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "commits").mkdir(parents=True)
     (tmp_path / "checkpoint" / "commits" / "0").touch()
     with pytest.raises(StateError, match="nobody knows where the last run stopped"):
-        left_by(tmp_path)
+        stopped(tmp_path)
 
 
 # ---------------------------------------------------------------- the journal of idle periods

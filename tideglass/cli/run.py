@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tideglass.job.runner import Job, RunOptions
 
 #: Options that say how one run begins; a restart does not repeat them.
-ONCE_ONLY = ("fresh", "overwrite")
+ONCE_ONLY = ("fresh", "overwrite", "start", "accept_partial")
 #: How often a run that is not on a terminal says how far it has caught up.
 TELL_SECONDS = 10.0
 
@@ -41,6 +41,18 @@ def run(
         bool, typer.Option("--once", help="The input is finished: read all, flush, end.")
     ] = False,
     run_dir: RunDirOption = None,
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start",
+            metavar="MODE",
+            help="Begin the output: now, at a time (ISO), last (stopped), beginning.",
+        ),
+    ] = None,
+    accept_partial: Annotated[
+        bool,
+        typer.Option("--accept-partial", help="Start though a source no longer holds all that is needed."),
+    ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start a new run; its rows replace old ones.")
     ] = False,
@@ -62,7 +74,9 @@ def run(
     from tideglass.job.profile import Profile
     from tideglass.job.project import load_project
     from tideglass.job.runner import RunOptions, plan_job
+    from tideglass.job.start import asked_start
 
+    mode, at_ticks = asked_start(start)
     options = RunOptions(
         inputs={name: Path(path) for name, path in pairs(inputs, "--input").items()},
         outputs=pairs(outputs, "--output"),
@@ -73,6 +87,9 @@ def run(
         cores=cores,
         key_groups=key_groups,
         batch_bytes=batch_mb * 1024 * 1024,
+        start_mode=mode,
+        start_at_ticks=at_ticks,
+        accept_partial=accept_partial,
         arguments=arguments_of(context),
     )
     loaded = load_project(project)

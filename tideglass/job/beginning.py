@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tideglass.bind.spans import plan_span_ticks
-from tideglass.core.time import format_ticks
+from tideglass.connect.inputs.files import FileInput
+from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.job.changes import Changes, changes_between
 from tideglass.job.directory import JobDirectory
 from tideglass.job.journal import Ended, Run, RunEnd, RunStart, add, read_runs
 from tideglass.job.manifest import (
     STATE_FORMAT,
+    Identity,
     Manifest,
     identity_of,
     read_manifest,
@@ -23,8 +24,12 @@ from tideglass.job.manifest import (
 from tideglass.job.options import Job
 from tideglass.job.outputs import check_outputs, clear_outputs
 from tideglass.job.recovery import last_batch
+from tideglass.job.replay import BEGUN, Begun, Left, Stopped, stopped
+from tideglass.job.replay import begin as begin_reading
+from tideglass.job.silences import SilenceJournal
 from tideglass.job.start import StartFacts, StartMode, StartPlan, decide_start
 from tideglass.job.status import read_status
+from tideglass.plan.replay import read_backs
 
 #: One tick is 100 ns.
 _NANOSECONDS_PER_TICK = 100
@@ -32,11 +37,15 @@ _NANOSECONDS_PER_TICK = 100
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a run has begun with. batch: the last one that is wholly done; None before the first."""
+    """What a run has begun with.
+
+    batch: the last one that is wholly done; None before the first. begun: where its generation began to read.
+    """
 
     start: RunStart
     plan: StartPlan
     batch: int | None
+    begun: Begun = field(default_factory=Begun)
 
 
 def begin(job: Job, directory: JobDirectory) -> Beginning:
@@ -54,7 +63,9 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
         finished_input=job.options.once,
     )
     changes = Changes((), keeps_state=True) if before is None else changes_between(before, identity)
-    plan = decide_start(job.options.start, _facts(job, directory, before, changes))
+    last = _stopped(directory, before)
+    plan = decide_start(job.options.start, _facts(job, directory, before, changes, last))
+    begun = _begun(job, directory, plan, _same_inputs(last, before, identity))
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
     if not replaces_rows:
         goes_on = plan.resume or plan.mode is not StartMode.BEGINNING
@@ -64,6 +75,10 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
     if replaces_rows:  # without its rows no state may be resumed, whatever happens from here on
         directory.manifest.unlink(missing_ok=True)
     clear_outputs(job.outputs, rows=replaces_rows)
+    if job.options.fresh:
+        SilenceJournal(directory.silences).forget()
+    if not plan.resume:  # before anything says that there is such a generation
+        begun.save(directory.generation(plan.generation) / BEGUN)
     write_manifest(directory.manifest, Manifest(STATE_FORMAT, replace(plan, resume=False), identity))
     directory.remove_generations(kept=plan.generation)
     _end_the_killed(directory, runs)
@@ -85,7 +100,44 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
         plan=identity.plan,
     )
     add(directory.journal, start)
-    return Beginning(start, plan, batch)
+    return Beginning(start, plan, batch, begun)
+
+
+def _stopped(directory: JobDirectory, before: Manifest | None) -> Stopped:
+    """Where the newest generation stopped."""
+    return Stopped() if before is None else stopped(directory.generation(before.begun.generation))
+
+
+def _same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> Left:
+    """What was left of the inputs that are still read in the same way."""
+    known = before.identity.inputs if before and before.identity else {}
+    return {name: left for name, left in last.left.items() if known.get(name) == now.inputs.get(name)}
+
+
+def _begun(job: Job, directory: JobDirectory, plan: StartPlan, left: Left) -> Begun:
+    """Where the inputs are to be read from. Raises InputError when they no longer hold what is needed."""
+    if plan.resume:
+        return Begun.load(directory.generation(plan.generation) / BEGUN)
+    if not left and plan.mode is StartMode.BEGINNING:
+        return Begun()
+    from_ticks = next(iter(plan.emit_from_ticks.values()), None)
+    backs = read_backs(job.compiled.plan, job.compiled.topology)
+    behind_ticks = None
+    if plan.mode is StartMode.LAST_STOPPED:
+        reached = [each.watermark_ticks for partitions in left.values() for each in partitions.values()]
+        behind_ticks = min(reached, default=BEFORE_ALL_TICKS)
+        from_ticks = behind_ticks if behind_ticks > BEFORE_ALL_TICKS else None
+        backs = read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=True)
+    return begin_reading(
+        {name: FileInput(spec) for name, spec in job.inputs.items()},
+        backs,
+        from_ticks,
+        left,
+        SilenceJournal(directory.silences),
+        behind_ticks=behind_ticks,
+        # From the beginning means: of what is there.
+        accept_partial=plan.accept_partial or plan.mode is StartMode.BEGINNING,
+    )
 
 
 def utc_text(seconds: float) -> str:
@@ -93,16 +145,21 @@ def utc_text(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-def _facts(job: Job, directory: JobDirectory, before: Manifest | None, changes: Changes) -> StartFacts:
+def _facts(
+    job: Job, directory: JobDirectory, before: Manifest | None, changes: Changes, last: Stopped
+) -> StartFacts:
     begun = before.begun if before else None
     return StartFacts(
         now_ticks=time.time_ns() // _NANOSECONDS_PER_TICK,
-        span_ticks=plan_span_ticks(job.compiled.plan),
+        read_backs=read_backs(job.compiled.plan, job.compiled.topology),
+        read_backs_behind=read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=True),
         inputs=tuple(job.inputs),
         outputs=tuple(job.outputs),
         generation=max(directory.newest_generation(), begun.generation if begun else 0),
         begun=begun,
         changes=() if changes.keeps_state else changes.told,
+        stopped_ticks=last.watermark_ticks,
+        ended=last.ended,
     )
 
 

@@ -7,6 +7,8 @@
 <job>/stop            there while the run is asked to stop
 <job>/job.log         what runs in the background print
 <job>/spark.log       what Spark prints
+<job>/silences.jsonl  idle periods of the inputs, as the runs saw them
+<job>/generation-0001/begun.json    where it began to read, if not at the beginning
 <job>/generation-0001/checkpoint/   Spark's: offsets, commits, state
 <job>/generation-0001/ingress/      state of the input partitions, by batch
 """
@@ -42,6 +44,10 @@ class JobDirectory:
     @property
     def journal(self) -> Path:
         return self.path / "runs.jsonl"
+
+    @property
+    def silences(self) -> Path:
+        return self.path / "silences.jsonl"
 
     @property
     def lock(self) -> Path:

@@ -31,7 +31,12 @@ def size(positions: Positions) -> int:
 
 def there_now(inputs: Iterable[StreamInput], read: Positions) -> Positions:
     """The positions at the end of what the inputs hold at this moment. Looks at directories."""
-    return {source.name: source.latest(read.get(source.name, {})) for source in inputs}
+    result: dict[str, Mapping[str, Sequence[Sequence[Any]]]] = {}
+    for source in inputs:
+        at = read.get(source.name, {})
+        # First comes what is to be read again, then what is new.
+        result[source.name] = source.latest(at if source.is_replayed(at) else source.latest(at))
+    return result
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Beginning to read where a run needs to: what an earlier run left, searched by arrival time (`asa.md` 7.2).
 
-generation's directory ──left_by──▶ Left ──begin──▶ Begun ──▶ source (positions, order, idle periods)
+generation's directory ──stopped──▶ Left ──begin──▶ Begun ──▶ source (positions, order, idle periods)
 
 An earlier run has fixed the order in which it read the files of a partition, and with it the places and
 arrival times of events. A replay reads them in the same order, so it gives the same rows to the bit. What a
@@ -21,6 +21,7 @@ from tideglass.connect.inputs.seek import Found, place_of, seek
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.core.types import ARRIVAL
+from tideglass.job.recovery import Positions, last_batch, logged_offset
 from tideglass.job.silences import SilenceJournal
 from tideglass.plan.replay import ReadBack
 from tideglass.runtime.beginning import PartitionBegin
@@ -41,27 +42,55 @@ class LeftPartition:
     watermark_ticks: int
 
 
+#: In the directory of a generation, what its `Begun` is.
+BEGUN = "begun.json"
+
 #: Per input and partition.
 Left = Mapping[str, Mapping[str, LeftPartition]]
 
 
-def left_by(generation: Path) -> Left:
-    """What the last committed batch of a generation had read; nothing if there was none."""
-    checkpoint = generation / "checkpoint"
-    batches = [int(each.name) for each in (checkpoint / "commits").glob("*") if each.name.isdigit()]
-    if not batches:
-        return {}
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Where a generation stopped. left: {} when it has done no batch. ended: its inputs are at their end."""
+
+    left: Left = field(default_factory=dict[str, Any])
+    ended: bool = False
+
+    @property
+    def watermark_ticks(self) -> int | None:
+        """The time up to which every partition had come; BEFORE_ALL_TICKS for none, None without a batch."""
+        reached = [each.watermark_ticks for partitions in self.left.values() for each in partitions.values()]
+        return min(reached, default=None)
+
+
+def stopped(generation: Path) -> Stopped:
+    """What the last committed batch of a generation had read.
+
+    One that was stopped while it read again what the one before had read has not come further than that.
+    """
+    begun = Begun.load(generation / BEGUN)
+    batch = last_batch(generation / "checkpoint")
     try:
-        lines = (checkpoint / "offsets" / str(max(batches))).read_text().splitlines()
-        offset = json.loads(lines[-1])
-        inputs: dict[str, dict[str, Any]] = offset["inputs"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+        offset = {} if batch is None else logged_offset(generation / "checkpoint", batch)
+        inputs: Mapping[str, Mapping[str, Any]] = offset.get("inputs", {})
+    except (OSError, ValueError, LookupError) as error:
         raise StateError(
-            f"{checkpoint} cannot be read ({error}), so nobody knows where the last run stopped\n"
-            "  hint: start at an output time instead, --start TIME"
+            f"{generation / 'checkpoint'} cannot be read ({error}), so nobody knows where the last run "
+            "stopped\n  hint: start at an output time instead, --start TIME"
         ) from error
+    if begun.behind_ticks is not None and offset.get("replaying", True):
+        return Stopped(
+            {
+                name: {
+                    partition: LeftPartition(each.number, begun.recorded[name][partition], begun.behind_ticks)
+                    for partition, each in partitions.items()
+                    if partition in begun.recorded[name]
+                }
+                for name, partitions in begun.begins.items()
+            }
+        )
     snapshots = Snapshots(str(generation / "ingress"))
-    return {
+    left = {
         name: {
             partition: LeftPartition(
                 state["number"],
@@ -72,6 +101,7 @@ def left_by(generation: Path) -> Left:
         }
         for name, partitions in inputs.items()
     }
+    return Stopped(left, offset.get("final", False))
 
 
 def _watermark_ticks(saved: bytes | None) -> int:
@@ -82,14 +112,6 @@ def _watermark_ticks(saved: bytes | None) -> int:
     except StateError:  # of another version: everything is read again, which is slow and right
         return BEFORE_ALL_TICKS
     return min((each.watermark_ticks for each in ingress), default=BEFORE_ALL_TICKS)
-
-
-def least_watermark_ticks(left: Left) -> int:
-    """The time up to which every partition of a stopped run had come; BEFORE_ALL_TICKS for none."""
-    return min(
-        (each.watermark_ticks for partitions in left.values() for each in partitions.values()),
-        default=BEFORE_ALL_TICKS,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +148,20 @@ class Begun:
     """Where a generation begins to read; plain data, kept beside its state so that a resumed run has it too.
 
     begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
+    behind_ticks: the watermark that run had left, when no row is to be given before its place is reached.
     """
 
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
     recorded: Mapping[str, Mapping[str, Sequence[Sequence[Any]]]] = field(default_factory=dict[str, Any])
+    behind_ticks: int | None = None
+
+    @property
+    def positions(self) -> Positions:
+        """What of each partition is not read."""
+        return {
+            name: {partition: each.position for partition, each in partitions.items()}
+            for name, partitions in self.begins.items()
+        }
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +179,7 @@ class Begun:
             name: {partition: _begin_of(each) for partition, each in partitions.items()}
             for name, partitions in saved["begins"].items()
         }
-        return Begun(begins, saved["recorded"])
+        return Begun(begins, saved["recorded"], saved["behind_ticks"])
 
 
 def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:
@@ -162,12 +194,14 @@ def begin(
     left: Left,
     journal: SilenceJournal,
     *,
+    behind_ticks: int | None = None,
     accept_partial: bool = False,
 ) -> Begun:
     """Where to begin so that rows from a time on are complete.
 
     from_ticks: an output time or, behind a stopped run, its watermark; None reads everything there is.
-    left: of the run before, {} for none. accept_partial: take what is there.
+    left: of the run before, {} for none. behind_ticks: see `Begun`; of a partition that run has not read,
+    what arrived before is taken for read. accept_partial: take what is there.
     Raises InputError that names source, partition, what is needed and what is there.
     """
     begins: dict[str, dict[str, PartitionBegin]] = {}
@@ -202,13 +236,17 @@ def begin(
                 numbers.add(number)
                 found = seek(source, partition, every[partition], needed_ticks)
                 begins[name][partition] = PartitionBegin(number, found.position, found.next_offset)
+                if behind_ticks is not None:
+                    recorded[name][partition] = seek(
+                        source, partition, every[partition], behind_ticks
+                    ).position
     if missing and not accept_partial:
         raise InputError(
             "[RANGE_NOT_RETAINED] the first windows would lack events:\n"
             + "".join(f"  {each.text()}\n" for each in missing)
             + "  hint: start at a later time with --start TIME, or take what is there with --accept-partial"
         )
-    return Begun(begins, recorded)
+    return Begun(begins, recorded, behind_ticks)
 
 
 def _everything(source: FileInput) -> dict[str, list[Any]]:

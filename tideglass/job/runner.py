@@ -28,7 +28,10 @@ from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
 from tideglass.job.profile import Profile
 from tideglass.job.project import Project, ProjectInput
-from tideglass.job.recovery import CatchUp, Positions, logged_offset, positions_of, size, there_now
+from tideglass.job.recovery import CatchUp, logged_offset, positions_of, size, there_now
+from tideglass.job.silences import SilenceJournal
+from tideglass.runtime.emission import GivenFrom
+from tideglass.runtime.emission import given as rows_given
 from tideglass.runtime.message import Kind, Message
 from tideglass.runtime.scan import ScanState
 from tideglass.runtime.snapshots import Snapshots
@@ -150,7 +153,8 @@ def _start(
     directory, beginning, topology = account.directory, account.beginning, job.compiled.topology
     state = directory.generation(beginning.plan.generation)
     snapshots = Snapshots(str(state / "ingress"))
-    inputs = tuple(FileInput(spec) for spec in job.inputs.values())
+    begun = beginning.begun
+    inputs = tuple(FileInput(spec, begun.recorded.get(name, {})) for name, spec in job.inputs.items())
     with account.changing() as metrics:
         recover(metrics, beginning, state / "checkpoint", snapshots, inputs)
     session = spark or local_session(job.options.cores, directory.spark_log)
@@ -158,7 +162,7 @@ def _start(
         topology=topology,
         inputs=inputs,
         snapshots=snapshots,
-        sink=TaskSink(dict(job.outputs)),
+        sink=GivenFrom(TaskSink(dict(job.outputs)), dict(beginning.plan.emit_from_ticks)),
         key_numbers=key_numbers(topology.key_groups),
         finished=job.options.once,
         batch_bytes=job.options.batch_bytes,
@@ -166,12 +170,18 @@ def _start(
         tasks=session.sparkContext.defaultParallelism,
         stop_file=str(directory.stop),
         profile=profile is not None,
+        begins=begun.begins,
+        gives_replayed=begun.behind_ticks is None,
     )
+    silences = SilenceJournal(directory.silences)
 
     def commit(batch_id: int, messages: list[Message]) -> None:
         began = time.monotonic()
         generation = beginning.plan.generation
-        given = commit_batch(batch_id, messages, topology.outputs, job.outputs, generation)
+        given = commit_batch(batch_id, rows_given(messages), topology.outputs, job.outputs, generation)
+        for message in messages:
+            if message.kind is Kind.REPORT:
+                silences.take(message.json())
         with account.changing() as metrics:
             metrics.take_batch(messages, given.rows)
             catch_up = metrics.catch_up
@@ -198,7 +208,7 @@ def recover(
     inputs: Sequence[StreamInput],
 ) -> None:
     """What is known before the first batch: the totals of earlier runs, and what there is to catch up."""
-    read: Positions = {}
+    read = beginning.begun.positions
     if beginning.batch is not None:
         offset = logged_offset(checkpoint, beginning.batch)
         read = positions_of(offset)
