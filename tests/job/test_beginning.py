@@ -51,11 +51,14 @@ class Bench:
         return begin(plan_job(load_project(self.folder), RunOptions(**chosen)), self.directory)
 
     def leave_state(self, generation: int) -> Path:
-        """What Spark would have left: a checkpoint with a batch that is done."""
-        commits = self.directory.generation(generation) / "checkpoint" / "commits"
-        commits.mkdir(parents=True)
-        (commits / "4").touch()
-        return commits
+        """What Spark would have left of a finished run: a checkpoint with a batch that is done."""
+        checkpoint = self.directory.generation(generation) / "checkpoint"
+        for name in ("commits", "offsets"):
+            (checkpoint / name).mkdir(parents=True)
+            (checkpoint / name / "4").touch()
+        offset = json.dumps({"batch": 5, "final": True, "inputs": {}})
+        (checkpoint / "offsets" / "4").write_text(f"v1\n{{}}\n{offset}")
+        return checkpoint
 
     def everything(self) -> dict[str, bytes]:
         """Every file in the job directory and the outputs."""

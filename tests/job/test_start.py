@@ -74,13 +74,13 @@ def test_a_run_without_any_watermark_is_followed_by_reading_everything():
     assert plan.read_from_ticks == {}
 
 
-def test_a_changed_job_that_had_done_nothing_begins_as_it_was_asked_to():
-    plan = decide_start(StartRequest(), replace(CHANGED, stopped_ticks=None))
-    assert (plan.generation, plan.mode, plan.emit_from_ticks) == (4, StartMode.TIME, {"counts": 600})
+def test_a_changed_job_without_a_place_to_go_on_from_is_refused_with_its_changes():
+    with pytest.raises(StateError, match=r"cannot be used:\n  the step 'a' is new\n(?s:.*)--fresh"):
+        decide_start(StartRequest(), replace(CHANGED, stopped_ticks=None))
 
 
 def test_a_job_whose_inputs_have_ended_has_nothing_to_go_on_with():
-    with pytest.raises(StateError, match=r"the step 'a' is new\n(?s:.*)--fresh"):
+    with pytest.raises(StateError, match=r"to their end:\n  the step 'a' is new\n(?s:.*)--fresh"):
         decide_start(StartRequest(), replace(CHANGED, ended=True))
     with pytest.raises(StateError, match=r"given all rows(?s:.*)--fresh"):
         decide_start(LAST, replace(STOPPED, ended=True))

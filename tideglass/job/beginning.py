@@ -63,7 +63,8 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
         finished_input=job.options.once,
     )
     changes = Changes((), keeps_state=True) if before is None else changes_between(before, identity)
-    last = _stopped(directory, before)
+    resumes = job.options.start.mode is None and changes.keeps_state
+    last = Stopped() if before is None or resumes else stopped(directory.generation(before.begun.generation))
     plan = decide_start(job.options.start, _facts(job, directory, before, changes, last))
     begun = _begun(job, directory, plan, _same_inputs(last, before, identity))
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
@@ -101,11 +102,6 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
     )
     add(directory.journal, start)
     return Beginning(start, plan, batch, begun)
-
-
-def _stopped(directory: JobDirectory, before: Manifest | None) -> Stopped:
-    """Where the newest generation stopped."""
-    return Stopped() if before is None else stopped(directory.generation(before.begun.generation))
 
 
 def _same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> Left:

@@ -12,7 +12,7 @@ plan it began with; every other start begins a new one beside the old.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -168,12 +168,10 @@ def _as_possible(begun: StartPlan | None, request: StartRequest, facts: StartFac
             begun.emit_from_ticks,
             begun.accept_partial,
         )
-    if facts.stopped_ticks is None:
-        cause = "no batch was done before the job changed"
-        return replace(begun, generation=facts.generation + 1, resume=False, cause=cause)
-    if facts.ended:
+    if facts.stopped_ticks is None or facts.ended:
+        ended = " and it has read its inputs to their end" if facts.ended else ""
         raise StateError(
-            "the last run has read its inputs to their end, and its state cannot be used:\n"
+            f"the state of the last run cannot be used{ended}:\n"
             + "".join(f"  {change}\n" for change in facts.changes)
             + "  hint: undo the change, name another --run-dir, or start a new run with --fresh"
         )
