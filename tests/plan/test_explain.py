@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tideglass.compile import compile_query
 from tideglass.core.errors import Source
-from tideglass.plan.explain import explain_stages, explain_steps
+from tideglass.core.time import TICKS_PER_MILLISECOND, format_ticks, parse_ticks
+from tideglass.job.settings import from_options
+from tideglass.plan.explain import CrossingText, explain_crossings, explain_stages, explain_steps
+from tideglass.runtime.chunk import from_bytes
+from tideglass.runtime.exchange import Exchange, RowSink
+from tideglass.runtime.message import Kind
+from tideglass.runtime.scan import Scan, ScanState
 from tideglass.runtime.stage import program_sql
 from tideglass.temporal.policies import Policies
+from tideglass.testing import compile_rows, partition_batches
+
+START_TICKS = parse_ticks("2026-01-01T00:00:00.001Z") or 0
 
 QUERY = """
 WITH a AS (SELECT k, v, LAG(v) OVER (PARTITION BY k LIMIT DURATION(minute, 5) WHEN v > 0) AS p,
@@ -30,3 +41,67 @@ def test_analytic_functions_and_apply_are_told_in_words() -> None:
     # a function nobody reads is left out
     assert "SUM" not in told
     assert len(program_sql(compiled.topology)) == 3
+
+
+def crossings(query: str) -> tuple[CrossingText, ...]:
+    return explain_crossings(compile_query(Source(query), Policies(), key_groups=4).topology)
+
+
+def test_an_exchange_tells_columns_and_spread_of_what_it_carries() -> None:
+    (first, second) = crossings(
+        "WITH w AS (SELECT k, COUNT(*) AS n, AVG(v) AS m FROM x TIMESTAMP BY t "
+        "GROUP BY k, TumblingWindow(second, 10)) "
+        "SELECT COUNT(DISTINCT k) AS c, MAX(m) AS m INTO o FROM w GROUP BY TumblingWindow(minute, 1)"
+    )
+    assert (first.way.split(": ")[1], first.spread) == ("scan to stage 1", "by hash of k to 4 key groups")
+    assert (first.columns, first.rows.split(":")[0]) == (("k", "COUNT(*)", "AVG(v)"), "partial aggregates")
+    assert (second.way.split(": ")[1], second.spread) == ("stage 1 to stage 2", "all to one key group")
+    assert second.columns[0].startswith("COUNT(DISTINCT")
+
+
+def test_what_looks_at_single_rows_gets_raw_rows_of_the_columns_it_reads() -> None:
+    (only,) = crossings(
+        "SELECT k, v - LAG(v) OVER (PARTITION BY k LIMIT DURATION(minute, 1)) AS step "
+        "INTO o FROM x TIMESTAMP BY t"
+    )
+    assert (only.rows, sorted(only.columns)) == ("raw rows", ["k", "v"])
+    assert only.spread == "by hash of k to 4 key groups"
+
+
+@pytest.mark.parametrize(
+    ("query", "exchanges"),
+    [
+        ("SELECT k, v INTO o FROM x TIMESTAMP BY t WHERE v > 1", 0),
+        ("SELECT k, v INTO o FROM x TIMESTAMP BY t OVER k", 0),
+        ("SELECT PartitionId, COUNT(*) AS n INTO o FROM x PARTITION BY PartitionId "
+         "GROUP BY PartitionId, TumblingWindow(second, 1)", 1),
+        ("WITH a AS (SELECT PartitionId, k, COUNT(*) AS n FROM x PARTITION BY PartitionId "
+         "GROUP BY PartitionId, TumblingWindow(second, 1), k), "
+         "b AS (SELECT PartitionId, k, MAX(n) AS n FROM a PARTITION BY PartitionId "
+         "GROUP BY PartitionId, k, TumblingWindow(minute, 1)) "
+         "SELECT PartitionId, k, AVG(n) AS n INTO o FROM b PARTITION BY PartitionId "
+         "GROUP BY k, PartitionId, HoppingWindow(hour, 1, 1)", 1),
+        ("WITH a AS (SELECT k, COUNT(*) AS n FROM x GROUP BY k, TumblingWindow(second, 1)) "
+         "SELECT k, n, LAG(n) OVER (PARTITION BY k LIMIT DURATION(hour, 1)) AS p INTO o FROM a", 1),
+    ],
+    ids=["projection", "substreams", "partitions", "partitions, three steps", "same keys"],
+)  # fmt: skip
+def test_steps_over_the_same_partitions_need_no_exchange_between_them(query: str, exchanges: int) -> None:
+    topology = compile_query(Source(query), Policies(), key_groups=4).topology
+    assert (len(explain_crossings(topology)), topology.levels) == (exchanges, exchanges)
+
+
+@pytest.mark.parametrize("window", ["TumblingWindow(second, 10)", "HoppingWindow(second, 60, 10)"])
+def test_aggregates_are_combined_before_an_exchange(window: str) -> None:
+    """A thousand events of three keys within ten seconds cross as a row for each key."""
+    rows = [
+        {"k": f"k{n % 3}", "v": n, "t": format_ticks(START_TICKS + n * 10 * TICKS_PER_MILLISECOND)}
+        for n in range(1000)
+    ]
+    query = f"SELECT k, COUNT(*) AS n, AVG(v) AS m INTO o FROM i TIMESTAMP BY t GROUP BY k, {window}"
+    topology = compile_rows(query, {"i": rows}, from_options(None)).topology
+    (share,) = partition_batches(topology, {"i": rows})
+    exchange = Exchange(topology, 0, "i/0", RowSink())
+    messages, _ = Scan(topology, "i").run(0, "0", share.chunks, ScanState(), exchange)
+    crossing = [from_bytes(message.body).num_rows for message in messages if message.kind is Kind.DATA]
+    assert sum(crossing) == 3

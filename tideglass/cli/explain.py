@@ -23,7 +23,7 @@ def explain(
     from tideglass.cli.check import known_inputs
     from tideglass.compile import compile_query
     from tideglass.job.project import load_project
-    from tideglass.plan.explain import explain_stages, explain_steps
+    from tideglass.plan.explain import explain_crossings, explain_stages, explain_steps
     from tideglass.runtime.stage import program_sql
 
     loaded = load_project(project)
@@ -46,6 +46,16 @@ def explain(
         console.print(stage.title, style="bold", markup=False)
         for line in stage.operators:
             console.print(f"  {line}", markup=False)
+    crossings = explain_crossings(compiled.topology)
+    console.print("what crosses between them", style="bold", markup=False)
+    if not crossings:
+        console.print("  nothing: no exchange, rows stay where their partition is read", markup=False)
+    for crossing in crossings:
+        console.print(f"  {crossing.way}, {crossing.spread}", markup=False)
+        console.print(f"    {crossing.rows}", markup=False)
+        console.print(
+            f"    {', '.join(crossing.columns) or 'nothing but their places in order'}", markup=False
+        )
     if sql:
         for title, text in program_sql(compiled.topology):
             console.print(title, style="bold", markup=False)

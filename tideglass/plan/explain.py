@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tideglass.bind.spans import look_back_ticks, step_spans_ticks
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND
-from tideglass.plan.nodes import Hopping, Plan, Session, Sliding, Window
+from tideglass.plan.nodes import Hopping, Plan, Ref, Session, Sliding, Window
 from tideglass.plan.topology import (
     AnalyticOp,
     ApplyOp,
@@ -25,6 +26,7 @@ from tideglass.plan.topology import (
     Topology,
     WindowOp,
 )
+from tideglass.temporal.aggregates import AggregateSpec
 from tideglass.temporal.analytic import AnalyticSpec
 
 
@@ -34,6 +36,16 @@ class StepText:
 
     name: str
     look_back: str
+
+
+@dataclass(frozen=True, slots=True)
+class CrossingText:
+    """What one exchange carries: from where to where, which rows, their columns, and how they are spread."""
+
+    way: str
+    rows: str
+    columns: tuple[str, ...]
+    spread: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,64 @@ def explain_stages(topology: Topology) -> tuple[StageText, ...]:
             StageText(f"stage {level}: {topology.key_groups} key groups", _operators(topology, level))
         )
     return tuple(texts)
+
+
+def explain_crossings(topology: Topology) -> tuple[CrossingText, ...]:
+    """Every exchange, in the order of the levels; none for a job whose rows stay where they are read."""
+    return tuple(_crossing(topology, op) for op in topology.ops if isinstance(op, SendOp))
+
+
+def _crossing(topology: Topology, send: SendOp) -> CrossingText:
+    source = topology.op(send.source)
+    if isinstance(source, PartialOp):
+        grouping = source.grouping
+        rows = "partial aggregates: at most a row for each key and piece of a window in a batch"
+        columns = (*grouping.keys, *(aggregate_text(spec) for spec in grouping.aggregates))
+        names = _names(topology, source.source)
+    else:
+        rows = "raw rows"
+        columns = tuple(item.name for item in source.rows.items) if isinstance(source, RowsOp) else ()
+        names = _names(topology, send.source)
+    keys = ", ".join(names.get(key, key) for key in send.keys)
+    groups = f"{topology.key_groups} key groups"
+    return CrossingText(
+        f"#{send.id}: {_place(send.level)} to {_place(send.to_level)}",
+        rows,
+        tuple(_readable(column, names) for column in columns),
+        f"by hash of {keys} to {groups}" if keys else "all to one key group",
+    )
+
+
+def _names(topology: Topology, id_: int) -> dict[str, str]:
+    """The columns a row program makes that are plain fields of the event, by what the query calls them."""
+    op = topology.op(id_)
+    if not isinstance(op, RowsOp):
+        return {}
+    plain = {item.name: item.expr.name for item in op.rows.items if isinstance(item.expr, Ref)}
+    return {name: field.removeprefix("$payload.") for name, field in plain.items()}
+
+
+def _readable(column: str, names: Mapping[str, str]) -> str:
+    """A column, or an aggregate over one, with the field it comes from in its place."""
+    for name, field in names.items():
+        if column == name:
+            return field
+        column = column.replace(f"({name})", f"({field})")
+    return column.removeprefix("$payload.")
+
+
+def _place(level: int) -> str:
+    return f"stage {level}" if level else "scan"
+
+
+def aggregate_text(spec: AggregateSpec) -> str:
+    """An aggregate function over its column, as in the query.
+
+    >>> aggregate_text(AggregateSpec(name="n", function="count", arg="v", distinct=True))
+    'COUNT(DISTINCT v)'
+    """
+    what = ("DISTINCT " if spec.distinct else "") + (spec.arg or "*")
+    return f"{spec.function.upper()}({what})"
 
 
 def _operators(topology: Topology, level: int) -> tuple[str, ...]:
