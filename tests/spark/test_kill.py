@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -211,9 +211,8 @@ def test_a_run_whose_workers_are_killed_goes_on_and_gives_the_same_rows(
             time.sleep(random.random() * batch_seconds)
             workers = workers_of(process.pid)
             for worker in workers if after_batch == 5 else workers[:1]:
-                with suppress(ProcessLookupError):  # one may end by itself between being seen and killed
-                    os.kill(worker, signal.SIGKILL)
-                    killed.append(worker)
+                os.kill(worker, signal.SIGKILL)
+                killed.append(worker)
         project.finish(process)
-    assert killed
+    assert len(killed) >= 3
     assert project.rows() == undisturbed

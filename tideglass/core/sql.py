@@ -2,12 +2,15 @@
 
 A worker process serves one task at a time, so one connection with one thread is enough, and it makes
 the result depend on the order of the input only. Nothing is ever stored in it: tables are registered
-for one statement and dropped again.
+for one statement and dropped again. What does not fit in `TIDEGLASS_MEMORY` (2GB) spills to the machine's
+temporary directory.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,7 +28,11 @@ def connection() -> duckdb.DuckDBPyConnection:
     pid = os.getpid()
     if pid not in _connections:
         made = duckdb.connect(
-            config={"threads": 1, "memory_limit": os.environ.get("TIDEGLASS_MEMORY", "2GB")}
+            config={
+                "threads": 1,
+                "memory_limit": os.environ.get("TIDEGLASS_MEMORY", "2GB"),
+                "temp_directory": str(Path(tempfile.gettempdir()) / f"tideglass-{pid}"),
+            }
         )
         made.execute("SET TimeZone = 'UTC'")
         made.execute("SET preserve_insertion_order = true")
