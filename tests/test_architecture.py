@@ -40,6 +40,7 @@ MAY_USE = {
     "py4j": {"spark"},
     "duckdb": {"core", "functions", "temporal", "runtime", "connect"},
     "lark": {"lang"},
+    "adbc_driver_postgresql": {"connect"},
     "typer": {"cli"},
     "rich": {"cli", "job", "connect"},  # a console is an output too
     "matplotlib": {"job"},

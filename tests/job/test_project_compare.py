@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tideglass.core.errors import ProjectError
 from tideglass.job.compare import Difference, differences, same_value
 from tideglass.job.rows import parse_csv_rows, parse_json_rows
-from tideglass.job.test_config import case_inputs, judge, load_test_config, summary
+from tideglass.job.test_config import case_inputs, case_reference, judge, load_test_config, summary
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([0.5, 1.0]), st.text("ab", max_size=2)
@@ -106,15 +106,15 @@ def write_case(folder: Path, expected: object, name: str = "out.json", **more: o
 def test_a_case_reads_its_inputs_with_their_arrival_times(tmp_path):
     case = load_test_config(write_case(tmp_path, [])).cases[0]
     instant = "2026-01-01T00:00:00Z"
-    assert case_inputs(case, "stream") == {"in": [{"t": instant, "v": 1, "_arrival": instant}]}
-    assert case_inputs(case, "reference") == {}
+    assert case_inputs(case) == {"in": [{"t": instant, "v": 1, "_arrival": instant}]}
+    assert case_reference(case) == {}
 
 
 def test_an_arrival_time_may_lie_in_a_record_and_be_missing(tmp_path):
     path = write_case(tmp_path, [])
     path.write_text(path.read_text().replace('"ArrivalTimeField": "t"', '"ArrivalTimeField": "meta.at"'))
     (tmp_path / "in.json").write_text('{"meta": {"at": "2026-01-01"}}\n{"meta": 1}\n')
-    rows = case_inputs(load_test_config(path).cases[0], "stream")["in"]
+    rows = case_inputs(load_test_config(path).cases[0])["in"]
     assert [row.get("_arrival") for row in rows] == ["2026-01-01", None]
 
 
@@ -126,14 +126,14 @@ def test_each_folder_of_an_input_is_a_partition_when_the_case_says_so(tmp_path):
         (tmp_path / "in" / folder / f"{file}.json").write_text(json.dumps([{"v": value}]))
     by_folders = path.read_text().replace("in.json", "in")
     path.write_text(by_folders.replace('"ScriptType"', '"Partitions": "folders", "ScriptType"'))
-    assert case_inputs(load_test_config(path).cases[0], "stream")["in"] == [
+    assert case_inputs(load_test_config(path).cases[0])["in"] == [
         {"v": 1, "_partition": 7},
         {"v": 2, "_partition": 0},
         {"v": 3, "_partition": 0},
         {"v": 4, "_partition": 1},
     ]
     path.write_text(by_folders)
-    rows = case_inputs(load_test_config(path).cases[0], "stream")["in"]
+    rows = case_inputs(load_test_config(path).cases[0])["in"]
     assert rows == [{"v": 1}, {"v": 2}, {"v": 3}, {"v": 4}]
 
 

@@ -221,7 +221,8 @@ class _ScriptBinder:
         kept = tuple((step.name, step.rows.node) for step in steps.values() if step.name in needed)
         nodes = [node for _, node in kept] + [output.node for output in outputs]
         names = dict.fromkeys(scan.input for node in nodes for scan in _scans(node))
-        return Plan(kept, tuple(outputs), tuple(names), self._environment.level)
+        references = dict.fromkeys(name for node in nodes for name in _references(node))
+        return Plan(kept, tuple(outputs), tuple(names), self._environment.level, tuple(references))
 
     # ------------------------------------------------------------ what is left over
 
@@ -274,6 +275,24 @@ def _leaves(node: Node) -> Iterator[Scan | StepRef]:
         case Union(children=children):
             for child in children:
                 yield from _leaves(child)
+
+
+def _references(node: Node) -> Iterator[str]:
+    """The reference inputs that are joined in a node."""
+    match node:
+        case Lookup(left=left, input=name):
+            yield from _references(left)
+            yield name
+        case Join(left=left, right=right):
+            yield from _references(left)
+            yield from _references(right)
+        case Union(children=children):
+            for child in children:
+                yield from _references(child)
+        case Scan() | StepRef():
+            return
+        case _:
+            yield from _references(node.child)
 
 
 def _scans(node: Node) -> Iterator[Scan]:

@@ -66,10 +66,11 @@ def summary(project: Project, plan: Plan) -> Table:
     def add(kind: str, name: str, what: str) -> None:
         shown.add_row(kind, escape(name), escape(what))
 
-    for name in plan.inputs:
+    read = (*plan.inputs, *plan.references)
+    for name in read:
         add("input", name, _input_words(project, name))
     for name in project.inputs:
-        if name.casefold() not in {used.casefold() for used in plan.inputs}:
+        if name.casefold() not in {used.casefold() for used in read}:
             add("input", name, "not used by the query")
     for name, node in plan.steps:
         add("step", name, ", ".join(node.columns) + (", *" if node.open else ""))
@@ -84,6 +85,8 @@ def summary(project: Project, plan: Plan) -> Table:
 
 def _input_words(project: Project, name: str) -> str:
     found = next((each for key, each in project.inputs.items() if key.casefold() == name.casefold()), None)
+    if found is not None and found.sql is not None and found.sql.connection is not None:
+        return f"reference data of a database, {found.sql.refresh}"
     if found is None or found.path is None:
         origin = found.origin if found else "not in the project"
         return f"{origin}: name files with --input {name}=PATH"

@@ -91,14 +91,14 @@ def run_case(project: Project, case: TestCase) -> CaseResult:
     import time
 
     from tideglass.cli.check import known_inputs
-    from tideglass.job.test_config import case_inputs, case_settings, judge
+    from tideglass.job.test_config import case_inputs, case_reference, case_settings, judge
     from tideglass.testing import run
 
     began = time.perf_counter()
     found = run(
         project.query,
-        case_inputs(case, "stream"),
-        case_inputs(case, "reference"),
+        case_inputs(case),
+        case_reference(case),
         case_settings(case, project.settings),
         project.scripts,
         known_inputs=known_inputs(project),

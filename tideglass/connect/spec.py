@@ -57,6 +57,39 @@ class InputSpec(BaseModel):
         return {"path": [value]} if isinstance(value, str) else value
 
 
+class SqlSpec(BaseModel):
+    """A reference input that queries a database; see `connect.reference.sql`.
+
+    connection: a URI of PostgreSQL. refresh: once, or every `interval_seconds` with the whole table or with
+    what has changed, as `delta_query` tells.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    connection: str = Field(exclude=True, repr=False)  # may hold a password
+    snapshot_query: str
+    delta_query: str | None = None
+    refresh: Literal["static", "full", "delta"] = "static"
+    interval_seconds: int = Field(default=60, ge=60)
+
+
+class ReferenceSpec(BaseModel):
+    """A reference input: a file, files by a pattern with {date} and {time}, or a query of a database.
+
+    date_format, time_format: what the two stand for in a path.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    path: Path | None = None
+    date_format: str = "YYYY/MM/DD"
+    time_format: str = "HH"
+    format: Format | None = None
+    delimiter: Literal[",", ";", " ", "\t", "|"] = ","
+    sql: SqlSpec | None = None
+
+
 class OutputSpec(BaseModel):
     """An output: a directory of files, one or more per batch, or the console.
 

@@ -57,7 +57,7 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
     identity = identity_of(
         job.compiled,
         job.settings,
-        job.inputs,
+        {**job.inputs, **job.references},
         job.outputs,
         directory.path,
         finished_input=job.options.once,

@@ -9,6 +9,7 @@
 <job>/spark.log       what Spark prints
 <job>/silences.jsonl  idle periods of the inputs, as the runs saw them
 <job>/generation-0001/begun.json    where it began to read, if not at the beginning
+<job>/reference/       which snapshots of reference data were found, and those of databases
 <job>/generation-0001/checkpoint/   Spark's: offsets, commits, state
 <job>/generation-0001/ingress/      state of the input partitions, by batch
 """
@@ -68,6 +69,10 @@ class JobDirectory:
     @property
     def spark_log(self) -> Path:
         return self.path / "spark.log"
+
+    @property
+    def reference(self) -> Path:
+        return self.path / "reference"
 
     def generation(self, number: int) -> Path:
         """Where the state of a generation is."""

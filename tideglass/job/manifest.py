@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tideglass.compile import Compiled
-from tideglass.connect.spec import InputSpec, OutputSpec
+from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
 from tideglass.core.errors import StateError
 from tideglass.job.settings import JobSettings
 from tideglass.job.start import StartMode, StartPlan
@@ -76,7 +76,7 @@ class Manifest:
 def identity_of(
     compiled: Compiled,
     settings: JobSettings,
-    inputs: Mapping[str, InputSpec],
+    inputs: Mapping[str, InputSpec | ReferenceSpec],
     outputs: Mapping[str, OutputSpec],
     directory: Path,
     *,
@@ -107,7 +107,7 @@ def plan_hash(topology: Topology) -> str:
     return _hash(repr((topology.ops, topology.readers, topology.fields, topology.functions, topology.level)))
 
 
-def _seen_from(directory: Path, spec: InputSpec | OutputSpec) -> dict[str, Any]:
+def _seen_from(directory: Path, spec: InputSpec | OutputSpec | ReferenceSpec) -> dict[str, Any]:
     """A project that is moved as a whole, its job directory inside, is the same."""
     path = None if spec.path is None else os.path.relpath(spec.path.resolve(), directory.resolve())
     return spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tideglass.compile import Compiled
-from tideglass.connect.spec import InputSpec, OutputSpec
+from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
 from tideglass.job.settings import JobSettings
 from tideglass.job.start import StartMode, StartRequest
 
@@ -58,3 +58,4 @@ class Job:
     outputs: Mapping[str, OutputSpec]
     run_directory: Path
     options: RunOptions
+    references: Mapping[str, ReferenceSpec] = field(default_factory=dict[str, ReferenceSpec])

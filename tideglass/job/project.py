@@ -30,6 +30,7 @@ from tideglass.job.files import (
     read_text,
     text_of,
 )
+from tideglass.job.project_reference import ProjectSql, path_formats, sql_reference
 from tideglass.job.settings import JobSettings, from_job_config
 
 FORMATS = ("json", "csv", "parquet")
@@ -57,7 +58,8 @@ class ProjectInput:
     path: the local file or folder; None for a live input, which needs `--input NAME=PATH`.
     file_format: json, csv or parquet; None where the project does not say.
     arrival: payload field with the arrival time, dots lead into records; None when events carry none.
-    arrival_format: how that field says the time.
+    arrival_format: how that field says the time. date_format, time_format: what {date} and {time} stand for
+    in the path of reference data. sql: what reference data is queried with.
     """
 
     name: str
@@ -69,6 +71,9 @@ class ProjectInput:
     partitions: Literal["one", "folders"] = "one"
     arrival: str | None = None
     arrival_format: str = "iso"
+    date_format: str = "YYYY/MM/DD"
+    time_format: str = "HH"
+    sql: ProjectSql | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +282,13 @@ def _read_live_input(file: Path, reading: _Reading) -> None:
         problems.error(file, f"another file already defines the input {name!r}; remove one of them")
     delimiter = _delimiter(serialization.get("FieldDelimiter"), file, problems)
     reading.live[name] = ProjectInput(
-        name, input_kind(content), origin, file_format=file_format, delimiter=delimiter
+        name,
+        input_kind(content),
+        origin,
+        file_format=file_format,
+        delimiter=delimiter,
+        **path_formats(content.get("BlobReferenceProperties")),
+        sql=sql_reference(content.get("SqlReferenceInputInfo"), file, problems),
     )
 
 
@@ -299,16 +310,19 @@ def read_input_mock(
 
     `FilePath` is relative to `base`. Problems are reported under `file`.
     """
-    path_text = text_of(content, "FilePath", file, problems)
+    kind = input_kind(content)
+    queried = kind == "reference" and "ConnectionString" in content
+    path_text = text_of(content, "FilePath", file, problems, required=not queried)
     path = project_path(base, path_text) if path_text else None
-    if path is not None and not path.exists():
+    named_by_time = kind == "reference" and "{date}" in (path_text or "").lower()
+    if path is not None and not named_by_time and not path.exists():
         problems.error(file, f'"FilePath" of the input {name!r} names {path_text}, which does not exist')
     partitions = str(content.get("Partitions") or "one").lower()
     if partitions not in ("one", "folders"):
         problems.error(file, f'"Partitions" is {content["Partitions"]!r}, it must be "one" or "folders"')
     return ProjectInput(
         name,
-        input_kind(content),
+        kind,
         "local file",
         path,
         _checked_format(content.get("Format"), file, problems) or _format_of_name(path),
@@ -316,6 +330,8 @@ def read_input_mock(
         "folders" if partitions == "folders" else "one",
         text_of(content, "ArrivalTimeField", file, problems, required=False),
         _arrival_format(content.get("ArrivalTimeFormat"), file, problems),
+        **path_formats(content),
+        sql=sql_reference(content, file, problems) if queried else None,
     )
 
 

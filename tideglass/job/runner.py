@@ -6,8 +6,10 @@ project + options ──plan_job──▶ Job ──run──▶ Metrics
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,7 +17,11 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.compile import compile_query
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.inputs.stream import StreamInput
-from tideglass.connect.spec import InputSpec, OutputSpec, format_of
+from tideglass.connect.reference.files import FileReference
+from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.connect.reference.pattern import is_pattern
+from tideglass.connect.reference.sql import SqlReference
+from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec, format_of
 from tideglass.core.errors import ProjectError
 from tideglass.job.account import Account, signals
 from tideglass.job.beginning import Beginning, begin
@@ -62,11 +68,6 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         inputs=known or None,
         functions=project.scripts,
     )
-    if compiled.topology.references:
-        names = ", ".join(map(repr, compiled.topology.references))
-        raise ProjectError(
-            f"reference data ({names}) in a run is understood, not yet supported; see its page"
-        )
     inputs = {name: _input_spec(project, options, name) for name in compiled.topology.fields}
     if not any(spec.arrival for spec in inputs.values()) and not options.inputs:
         # The service's tools apply no policies to local files (`asa.md` 10.1).
@@ -85,7 +86,8 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         raise ProjectError(
             f"--output names {', '.join(map(repr, unknown))}, but the query writes to {', '.join(outputs)}"
         )
-    return Job(project.name, compiled, settings, inputs, outputs, directory.path, options)
+    references = {name: _reference_spec(project, options, name) for name in compiled.topology.references}
+    return Job(project.name, compiled, settings, inputs, outputs, directory.path, options, references)
 
 
 def _key_groups(directory: JobDirectory, options: RunOptions) -> int | None:
@@ -157,6 +159,16 @@ def _start(
     inputs = tuple(FileInput(spec, begun.recorded.get(name, {})) for name, spec in job.inputs.items())
     with account.changing() as metrics:
         recover(metrics, beginning, state / "checkpoint", snapshots, inputs)
+    stored = str(directory.reference)
+    references = JournaledReferences(
+        stored,
+        tuple(
+            FileReference(spec) if spec.sql is None else SqlReference(spec, stored)
+            for spec in job.references.values()
+        ),
+    )
+    if job.options.fresh:
+        references.forget()
     session = spark or local_session(job.options.cores, directory.spark_log)
     source = SourceJob(
         topology=topology,
@@ -172,6 +184,7 @@ def _start(
         profile=profile is not None,
         begins=begun.begins,
         gives_replayed=begun.behind_ticks is None,
+        references=references,
     )
     silences = SilenceJournal(directory.silences)
 
@@ -250,6 +263,43 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
             "finished": options.once,
         }
     )
+
+
+def _reference_spec(project: Project, options: RunOptions, name: str) -> ReferenceSpec:
+    path = _find(options.inputs, name)
+    known = _find(project.inputs, name)
+    told = {} if known is None else {"date_format": known.date_format, "time_format": known.time_format}
+    if known is not None and known.sql is not None:
+        connection = known.sql.connection if path is None else _uri(path)
+        if connection is not None:
+            return ReferenceSpec.model_validate(
+                {"name": name, "sql": {**asdict(known.sql), "connection": connection}}
+            )
+    if path is None:
+        path = None if known is None else known.path
+    if path is None:
+        origin = f"it is {known.origin} in the project" if known else "the project does not name it"
+        raise ProjectError(
+            f"the reference input {name!r} has no files: {origin}\n  hint: say --input {name}=PATH, where "
+            "PATH may hold {date} and {time}"
+        )
+    if not is_pattern(path) and not path.is_file():
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise ProjectError(
+            f"the reference input {name!r} reads {path}, which {what}\n"
+            "  hint: name one file, or files by the times from which they hold with {date} and {time}"
+        )
+    file_format = None if known is None or format_of(path) is not None else known.file_format
+    delimiter = "," if known is None else known.delimiter
+    return ReferenceSpec.model_validate(
+        {"name": name, "path": path.resolve(), "format": file_format, "delimiter": delimiter, **told}
+    )
+
+
+def _uri(path: Path) -> str | None:
+    """The URI of PostgreSQL a path is that came from the command line; None for a path of files."""
+    match = re.fullmatch(r"(postgres(?:ql)?):/+(.*)", path.as_posix())
+    return None if match is None else f"{match[1]}://{match[2]}"
 
 
 def _format(known: ProjectInput, path: Path) -> str | None:

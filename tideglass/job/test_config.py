@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from tideglass.connect.inputs.files import FileInput, partition_numbers
+from tideglass.connect.reference.pattern import PathPattern, is_pattern
+from tideglass.connect.reference.references import GivenRows
 from tideglass.connect.spec import InputSpec
+from tideglass.core.time import format_ticks
 from tideglass.job.compare import Difference, differences
 from tideglass.job.files import Problems, json_kind, project_path, read_object, text_of
 from tideglass.job.project import ProjectInput, read_input_mock
@@ -114,15 +117,31 @@ def _read_case(entry: Mapping[str, Any], number: int, path: Path, problems: Prob
     return TestCase(name, tuple(inputs), tuple(expected))
 
 
-def case_inputs(case: TestCase, kind: str) -> dict[str, list[Row]]:
-    """The rows of the case's inputs of a kind, "stream" or "reference".
+def case_reference(case: TestCase) -> dict[str, GivenRows]:
+    """The rows of the case's reference inputs; of one whose path has {date}, its snapshots."""
+    found: dict[str, GivenRows] = {}
+    for source in case.inputs:
+        if source.kind != "reference" or source.path is None:
+            continue
+        if is_pattern(source.path):
+            pattern = PathPattern(source.path, source.date_format, source.time_format)
+            found[source.name] = {
+                format_ticks(ticks): _rows_of_file(source, path) for ticks, path in pattern.snapshots()
+            }
+        else:
+            found[source.name] = _rows_of_file(source, source.path)
+    return found
+
+
+def case_inputs(case: TestCase) -> dict[str, list[Row]]:
+    """The rows of the case's streams.
 
     A field named by `ArrivalTimeField` becomes the row's `_arrival`, and stays in the payload; with a
     folder for each partition a row's `_partition` is the number a run would give its folder.
     """
     rows_of_input: dict[str, list[Row]] = {}
     for source in case.inputs:
-        if source.kind != kind or source.path is None:
+        if source.kind != "stream" or source.path is None:
             continue
         rows = (
             _rows_of_folder(source, source.path)

@@ -433,12 +433,16 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole job. `steps` are in an order in which each reads only earlier ones."""
+    """A whole job. `steps` are in an order in which each reads only earlier ones.
+
+    inputs: the streams that are read. references: the reference inputs.
+    """
 
     steps: tuple[tuple[str, Node], ...]
     outputs: tuple[Output, ...]
     inputs: tuple[str, ...]
     compatibility_level: str = "1.2"
+    references: tuple[str, ...] = ()
 
 
 def payload_field(name: str, *more: str, span: Span | None = None) -> Path:

@@ -1,0 +1,224 @@
+"""Snapshots of reference data in files: formats, patterns, the journal, and all that can go wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.reference import snapshot as snapshots_module
+from tideglass.connect.reference.files import FileReference
+from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.connect.reference.pattern import PathPattern
+from tideglass.connect.reference.snapshot import FileSnapshot
+from tideglass.connect.spec import ReferenceSpec
+from tideglass.core.errors import InputError, StateError
+from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
+from tideglass.core.types import Type, types_of
+from tideglass.core.values import rows_of
+
+FIELDS = Fields((("k",), ("at",)), True)
+
+
+def reference(path: Path, **more: object) -> FileReference:
+    return FileReference(ReferenceSpec.model_validate({"name": "r", "path": path, **more}))
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def keys(snapshot: FileSnapshot, fields: Fields = FIELDS) -> list[object]:
+    table = snapshot.read("r", fields, "1.2")
+    return [row["k"] for row in rows_of(table.select(["$payload.k"]).rename_columns(["k"]))]
+
+
+def ticks(text: str) -> int:
+    found = parse_ticks(text)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.json", '{"k": 1}\n{"k": "x"}\n', [1, "x"]),
+        ("a.json", '[{"k": 1},\n {"k": 2.5}]', [1, 2.5]),
+        ("a.csv", "k,v\n1,2\nx,3\n", ["1", "x"]),
+        ("a.json", "", []),
+    ],
+)
+def test_a_file_of_each_format_is_one_snapshot(
+    tmp_path: Path, name: str, text: str, expected: list[object]
+) -> None:
+    (found,) = reference(write(tmp_path / name, text)).look((), None)
+    assert found.effective_ticks == BEFORE_ALL_TICKS
+    assert keys(found) == expected
+
+
+def test_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
+    moment = pa.array([0], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"k": pa.array([7], pa.int32()), "at": moment}), tmp_path / "a.parquet")
+    (found,) = reference(tmp_path / "a.parquet").look((), None)
+    types = types_of(found.read("r", FIELDS, "1.2"))
+    assert (types["$payload.k"], types["$payload.at"]) == (Type.BIGINT, Type.DATETIME)
+
+
+def test_a_broken_row_is_named_with_its_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", '{"k": 1}\n{"k": 2}\n{"k": \n')
+    (found,) = reference(path).look((), None)
+    with pytest.raises(InputError, match=rf"BROKEN_REFERENCE_ROW.*{path}:3: .*'r'"):
+        keys(found)
+
+
+def test_a_row_that_does_not_fit_create_table_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "k\n1\nx\n")
+    (found,) = reference(path).look((), None)
+    with pytest.raises(InputError, match=r"a\.csv:3: .*column k is no bigint"):
+        keys(found, Fields((("k",),), False, (("k", Type.BIGINT),)))
+
+
+def test_a_file_that_is_not_there_is_named_with_a_remedy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"REFERENCE_NOT_FOUND.*none\.json.*\n.*--input r="):
+        reference(tmp_path / "none.json").look((), None)
+    with pytest.raises(InputError, match=r"REFERENCE_NOT_FOUND.*\{date\} as YYYY"):
+        reference(tmp_path / "{date}" / "a.json").look((), None)
+
+
+def test_a_file_larger_than_a_worker_may_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.json", '{"k": 1}\n')
+    monkeypatch.setattr(snapshots_module, "MOST_BYTES", 8)
+    with pytest.raises(InputError, match=r"REFERENCE_TOO_LARGE.* 9 bytes.*at most 8"):
+        reference(path).look((), None)
+
+
+def test_a_file_that_changes_after_it_was_found_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.json", '{"k": 1}\n')
+    (found,) = reference(path).look((), None)
+    assert keys(found) == [1]
+    write(path, '{"k": 2}\n')
+    os.utime(path, ns=(0, found.modified_ns + 1))
+    with pytest.raises(InputError, match=r"REFERENCE_CHANGED.*\n.*\{date\}"):
+        keys(found)
+
+
+# ---------------------------------------------------------------- patterns
+
+
+@pytest.mark.parametrize(
+    ("date_format", "time_format", "name"),
+    [
+        ("YYYY/MM/DD", "HH", "2026/03/04/05/p.json"),
+        ("YYYY-MM-DD", "HH-mm", "2026-03-04/05-06/p.json"),
+        ("DD/MM/YYYY", "HH/mm", "04/03/2026/05/06/p.json"),
+        ("YYYYMMDD", "HHmmss", "20260304/050600/p.json"),
+    ],
+)
+def test_a_path_says_from_when_its_rows_hold(
+    tmp_path: Path, date_format: str, time_format: str, name: str
+) -> None:
+    write(tmp_path / name, "")
+    write(tmp_path / "other.json", "")
+    pattern = PathPattern(tmp_path / "{date}" / "{time}" / "p.json", date_format, time_format)
+    minute = "06" if "mm" in time_format else "00"
+    assert list(pattern.snapshots()) == [(ticks(f"2026-03-04T05:{minute}:00Z"), tmp_path / name)]
+
+
+def test_a_name_that_is_no_date_and_a_format_that_is_none_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "2026" / "13" / "01" / "p.json", "")
+    with pytest.raises(InputError, match=r"its name is no time: month must be"):
+        list(PathPattern(tmp_path / "{date}" / "p.json").snapshots())
+    with pytest.raises(InputError, match="'year' is no format"):
+        list(PathPattern(tmp_path / "{date}" / "p.json", "year").snapshots())
+
+
+def day(folder: Path, number: int) -> Path:
+    return write(folder / f"2026-01-{number:02d}.json", json.dumps({"k": number}) + "\n")
+
+
+def test_snapshots_are_not_looked_for_before_their_time_and_older_ones_are_ignored(tmp_path: Path) -> None:
+    source = reference(tmp_path / "{date}.json", date_format="YYYY-MM-DD")
+    for number in (2, 4):
+        day(tmp_path, number)
+    first = source.look((), ticks("2026-01-03T00:00:00Z"))
+    assert [keys(each) for each in first] == [[2]]
+    for number in (1, 3):
+        day(tmp_path, number)
+    later = source.look(first, ticks("2026-01-05T00:00:00Z"))
+    assert [keys(each) for each in later] == [[3], [4]]
+    assert source.look([*first, *later], None) == []
+
+
+# ---------------------------------------------------------------- the journal
+
+
+def journaled(folder: Path) -> JournaledReferences:
+    source = reference(folder / "in" / "{date}.json", date_format="YYYY-MM-DD")
+    return JournaledReferences(str(folder / "journal"), (source,), look_seconds=0.0)
+
+
+@given(st.lists(st.integers(1, 28), min_size=1, max_size=8), st.data())
+def test_what_a_number_of_snapshots_means_never_changes(
+    tmp_path_factory: pytest.TempPathFactory, days: list[int], data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("reference")
+    seen: list[FileSnapshot] = []
+    references = journaled(folder)
+    for number in days:
+        day(folder / "in", number)
+        if data.draw(st.booleans()):
+            references = journaled(folder)  # a restart
+        count = references.find(ticks("2026-02-01T00:00:00Z"))["r"]
+        found = list(journaled(folder).snapshots("r", count))
+        assert found[: len(seen)] == seen
+        seen = found
+    effective = [each.effective_ticks for each in seen]
+    assert effective == sorted(set(effective))
+    assert effective[-1] == ticks(f"2026-01-{max(days):02d}T00:00:00Z")
+
+
+def test_finished_inputs_look_once_so_that_all_batches_agree(tmp_path: Path) -> None:
+    references = journaled(tmp_path)
+    day(tmp_path / "in", 1)
+    assert references.find(None) == {"r": 1}
+    day(tmp_path / "in", 2)
+    assert references.find(None) == {"r": 1}
+    assert journaled(tmp_path).find(None) == {"r": 2}
+
+
+def test_a_line_cut_by_a_crash_is_written_again(tmp_path: Path) -> None:
+    day(tmp_path / "in", 1)
+    journaled(tmp_path).find(None)
+    path = tmp_path / "journal" / "r.jsonl"
+    path.write_text(path.read_text() + '{"effective_ti')
+    day(tmp_path / "in", 2)
+    references = journaled(tmp_path)
+    assert references.find(None) == {"r": 2}
+    assert [keys(each) for each in references.snapshots("r", 2)] == [[1], [2]]
+
+
+def test_a_batch_that_counts_on_more_than_the_journal_holds_is_refused(tmp_path: Path) -> None:
+    day(tmp_path / "in", 1)
+    references = journaled(tmp_path)
+    references.find(None)
+    with pytest.raises(StateError, match="counts on 2"):
+        references.snapshots("r", 2)
+    references.forget()
+    assert not (tmp_path / "journal").exists()
+
+
+def test_a_snapshot_is_known_by_what_it_holds(tmp_path: Path) -> None:
+    (found,) = reference(day(tmp_path, 1)).look((), None)
+    assert found == FileSnapshot(**json.loads(json.dumps(dataclasses.asdict(found))))

@@ -1,0 +1,103 @@
+"""The journal of snapshots: which ones a job has found, in a directory all its tasks can reach.
+
+<directory>/<input>.jsonl    a line for each snapshot, in the order of the times from which they hold
+
+Lines are only added, by the driver; a batch says how many of them count. So a batch that runs again, and a
+run that reads the same events again, meet the snapshots of before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+from tideglass.connect.reference.references import Known
+from tideglass.connect.reference.snapshot import FileSnapshot
+from tideglass.core.errors import StateError
+
+#: How often new snapshots are looked for (`asa.md` 6.3: every minute).
+LOOK_SECONDS = 60.0
+
+
+class ReferenceInput(Protocol):
+    """Where the snapshots of a reference input come from. Picklable."""
+
+    @property
+    def name(self) -> str: ...
+
+    def look(self, known: Sequence[FileSnapshot], now_ticks: int | None) -> list[FileSnapshot]:
+        """Snapshots that have come since the last known one; see `References.find`."""
+        ...
+
+
+@dataclass(slots=True)
+class JournaledReferences:
+    """The reference inputs of a job and what it has found of them."""
+
+    directory: str
+    inputs: tuple[ReferenceInput, ...]
+    look_seconds: float = LOOK_SECONDS
+    _looked: float | None = None
+    _read: dict[str, list[FileSnapshot]] = field(default_factory=dict[str, list[FileSnapshot]])
+
+    def find(self, now_ticks: int | None) -> Known:
+        """What is known, after a look for new snapshots if it is time for one.
+
+        Finished inputs (now_ticks None) are looked at once in a run, so that all its batches agree.
+        """
+        now = time.monotonic()
+        if self._looked is None or (now_ticks is not None and now - self._looked >= self.look_seconds):
+            self._looked = now
+            for each in self.inputs:
+                known = self._load(each.name)
+                fresh = each.look(known, now_ticks)
+                if fresh:
+                    self._add(each.name, fresh)
+        return {each.name: len(self._load(each.name)) for each in self.inputs}
+
+    def snapshots(self, name: str, count: int) -> Sequence[FileSnapshot]:
+        found = self._read.get(name, [])
+        if len(found) < count:
+            found = self._load(name)
+        if len(found) < count:
+            raise StateError(
+                f"{self._path(name)} has {len(found)} snapshots of the reference input {name!r}, but the "
+                f"batch counts on {count}; start a new run with --fresh"
+            )
+        return found[:count]
+
+    def forget(self) -> None:
+        """A job that begins anew has found nothing yet."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self._read = {}
+
+    def _path(self, name: str) -> Path:
+        return Path(self.directory) / f"{quote(name, safe='')}.jsonl"
+
+    def _load(self, name: str) -> list[FileSnapshot]:
+        path = self._path(name)
+        whole = path.read_text(encoding="utf-8") if path.exists() else ""
+        lines = whole[: whole.rfind("\n") + 1].splitlines()  # a crash may have cut the last one
+        self._read[name] = [FileSnapshot(**json.loads(line)) for line in lines]
+        return self._read[name]
+
+    def _add(self, name: str, fresh: Sequence[FileSnapshot]) -> None:
+        path = self._path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        whole = path.read_bytes() if path.exists() else b""
+        with path.open("r+b" if whole else "wb") as file:
+            file.truncate(whole.rfind(b"\n") + 1)
+            file.seek(0, os.SEEK_END)
+            file.writelines((json.dumps(asdict(each)) + "\n").encode() for each in fresh)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+__all__ = ["LOOK_SECONDS", "JournaledReferences", "ReferenceInput"]
