@@ -13,7 +13,20 @@ from typing import Annotated
 
 import typer
 
-from tideglass.cli import check, explain, new, restart, run, runs, simulate, start, status, stop, test
+from tideglass.cli import (
+    check,
+    estimate,
+    explain,
+    new,
+    restart,
+    run,
+    runs,
+    simulate,
+    start,
+    status,
+    stop,
+    test,
+)
 from tideglass.core.errors import TideglassError
 
 app = typer.Typer(
@@ -29,6 +42,7 @@ COMMANDS = {
     "new": new.new,
     "check": check.check,
     "explain": explain.explain,
+    "estimate": estimate.estimate,
     "run": run.run,
     "start": start.start,
     "status": status.status,

@@ -1,0 +1,63 @@
+"""The documented experiment for how long a restart takes, on the job's own events (`asa.md` 7.3).
+
+The service's pages say: fill the source for the largest window at the real rate, start the job with *Now*
+and measure until its first output. Here the source is filled already; the newest event in it stands for
+now, and a copy of the job starts there, with a directory and outputs of its own that are thrown away.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tideglass.job.metrics import Metrics
+from tideglass.job.options import RunOptions
+from tideglass.job.outputs import BatchRows
+from tideglass.job.project import Project
+from tideglass.job.runner import plan_job, run
+from tideglass.job.start import StartMode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """What a restart took: events read again, and the seconds from the start until they were."""
+
+    events: int
+    seconds: float
+
+    @property
+    def speed(self) -> float:
+        """Events a second, the start included."""
+        return self.events / self.seconds
+
+
+def experiment(
+    project: Project, options: RunOptions, newest_ticks: int, spark: SparkSession | None = None
+) -> Experiment:
+    """Start the job as if it were `newest_ticks` now, and measure until it has caught up."""
+    with tempfile.TemporaryDirectory(prefix="tideglass-estimate-") as folder:
+        names = plan_job(project, options).outputs
+        chosen = replace(
+            options,
+            once=True,
+            run_directory=Path(folder) / "run",
+            outputs={name: str(Path(folder) / "outputs" / str(n)) for n, name in enumerate(names)},
+            start_mode=StartMode.TIME,
+            start_at_ticks=newest_ticks,
+            accept_partial=True,
+        )
+        began = time.monotonic()
+        ended = began
+
+        def watch(_: int, __: BatchRows, ___: Metrics) -> None:
+            nonlocal ended
+            ended = time.monotonic()
+
+        metrics = run(plan_job(project, chosen), watch, spark)
+        return Experiment(metrics.events, max(ended - began, 1e-9))
