@@ -1,7 +1,7 @@
 """Case files hold on Spark too, in several batches, in two key groups, restored state in between.
 
-Every case that runs and ends well is played, as part of a few large jobs; of those that stop a job, which
-costs a job each, one of functions and one of aggregates.
+Every case that runs and ends well is played, and some queries of the cookbook, as part of a few large jobs;
+of those that stop a job, which costs a job each, one of functions and one of aggregates.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import groupby
 
 import pytest
 from cases import Case, Rows, case_paths, compare_outputs, load
+from cookbook import FOLDER
 from merged import merged, own, qualified
 
 from tideglass.connect.reference.references import given_rows
@@ -23,6 +24,17 @@ from tideglass.testing import compile_rows, input_infos, rows_in_order, rows_of_
 KEY_GROUPS = 2
 #: Queries in one job: enough to spread the cost of starting it, few enough to find a fault in it.
 QUERIES_OF_A_JOB = 60
+#: Of the cookbook: chained steps, joins of three streams, windows over windows, policies, substreams.
+RECIPES = (
+    "clickstream/events-in-text",
+    "clickstream/trending-pages",
+    "energy/last-reading",
+    "energy/peak-demand",
+    "energy/quarter-hour-balance",
+    "fleet/delayed-uplink",
+    "fleet/order-to-delivery",
+    "fleet/trucks-with-own-clocks",
+)
 
 
 def topology_of(case: Case) -> Topology | None:
@@ -43,7 +55,7 @@ def topology_of(case: Case) -> Topology | None:
 
 @cache
 def playable() -> dict[str, tuple[Case, Topology]]:
-    loaded = [load(path) for path in case_paths()]
+    loaded = [load(path) for path in (*case_paths(), *(FOLDER / f"{name}.case" for name in RECIPES))]
     return {
         case.name: (case, topology)
         for case in loaded
