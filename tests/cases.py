@@ -16,7 +16,8 @@
     {"n": 1}
 
 Instead of `expect`, `--- error CODE [line:column]` says that the query does not compile and
-`--- runtime error` that the job stops.
+`--- runtime error [CODE [line:column]]` that the job stops. Each line below it is a part of what the
+error says: its reason, its remedy, the row that failed.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Case:
     expected: dict[str, Rows] = field(default_factory=dict[str, Rows])
     error_code: str | None = None
     error_place: tuple[int, int] | None = None
+    told: tuple[str, ...] = ()
+    fails_to_compile: bool = False
     runtime_error: bool = False
 
     @property
@@ -60,7 +63,13 @@ class Case:
 
     @property
     def compiles(self) -> bool:
-        return self.error_code is None
+        return not self.fails_to_compile
+
+    @property
+    def place_and_code(self) -> str:
+        """How the error must show its place and code; empty if the case does not say."""
+        place = "" if self.error_place is None else f"query:{self.error_place[0]}:{self.error_place[1]}: "
+        return f"{place}[{self.error_code}]" if self.error_code else ""
 
 
 def case_paths(area: str = "") -> list[Path]:
@@ -103,14 +112,15 @@ def load(path: Path) -> Case:
                     case.reference[name] = json_lines(body)
             case "expect":
                 case.expected[name or "output"] = json_lines(body)
-            case "error":
-                case.error_code, _, place = name.partition(" ")
+            case _:
+                case.fails_to_compile, case.runtime_error = kind == "error", kind != "error"
+                code, _, place = name.partition(" ")
+                case.error_code = code or None
+                case.told = tuple(line.strip() for line in body if line.strip())
                 if place:
                     line, _, column = place.partition(":")
                     case.error_place = (int(line), int(column))
-            case _:
-                case.runtime_error = True
-    outcomes = [bool(case.expected), case.error_code is not None, case.runtime_error]
+    outcomes = [bool(case.expected), case.fails_to_compile, case.runtime_error]
     if not case.query or sum(outcomes) != 1:
         raise ValueError(f"{path}: a case has a query and one of expect, error, runtime error")
     return case

@@ -6,7 +6,7 @@ text ──parse──▶ tree ──bind──▶ plan ──place──▶ top
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tideglass.bind.binder import bind
 from tideglass.bind.catalog import InputInfo
@@ -39,13 +39,19 @@ def compile_query(
     level: str = "1.2",
     inputs: Mapping[str, InputInfo] | None = None,
     functions: Mapping[str, str] | None = None,
+    drops_failing_rows: bool = False,
 ) -> Compiled:
     """Compile a query for a number of key groups.
 
     inputs: what is known of the job's inputs; None lets every name that is no step be one. functions: the
-    JavaScript source of each of the user's functions.
+    JavaScript source of each of the user's functions. drops_failing_rows: a row that fails at run time is
+    counted and left out instead of stopping the job.
     Raises QueryError with everything that is wrong with the query.
     """
     bound = bind(parse(source), source, inputs, level, functions or ())
-    topology = place(bound.plan, policies, key_groups, functions)
+    topology = replace(
+        place(bound.plan, policies, key_groups, functions),
+        source=source,
+        drops_failing_rows=drops_failing_rows,
+    )
     return Compiled(source, bound.plan, topology, bound.warnings)

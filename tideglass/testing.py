@@ -45,10 +45,10 @@ def run(
     inputs: rows per input, in order of arrival. `_arrival` (ISO text) is a row's arrival time, without
     it the event time; `_partition` (an int, default 0) its input partition. Neither is payload.
     reference: rows per reference input, or its snapshots: rows by the ISO time from which they hold.
-    settings: late_arrival ("5s" or "none"), out_of_order, policy
-    ("adjust" or "drop"), early_arrival, compatibility_level; without them late is unlimited and
-    out-of-order 0; or those of a job. functions: JavaScript source per name. engine: this process, or a
-    local Spark. known_inputs: what the binder may know of the inputs; None lets every name be one.
+    settings: late_arrival ("5s" or "none"), out_of_order, policy ("adjust" or "drop"), early_arrival,
+    compatibility_level, on_error ("stop" or "drop"); without them late is unlimited and out-of-order 0; or
+    those of a job. functions: JavaScript source per name. engine: this process, or a local Spark.
+    known_inputs: what the binder may know of the inputs; None lets every name be one.
 
     Inputs end, so everything is flushed. Times come back as ISO text with seven digits and Z.
     Raises QueryError for a query that cannot run and EvaluationError for a row that fails it.
@@ -94,6 +94,7 @@ def compile_rows(
         settings.policies(),
         key_groups=key_groups,
         level=settings.compatibility_level,
+        drops_failing_rows=settings.on_error == "drop",
         inputs=known_inputs,
         functions=functions,
     )

@@ -32,11 +32,13 @@ def test_the_engine_gives_the_rows_of_the_case(case: Case) -> None:
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.runtime_error], ids=named)
 def test_the_engine_stops_where_the_case_says_so(case: Case) -> None:
-    with pytest.raises((EvaluationError, InputError)):
+    with pytest.raises((EvaluationError, InputError)) as raised:
         rows_or_not_yet(case)
+    assert case.place_and_code in str(raised.value)
+    assert [part for part in case.told if part not in str(raised.value)] == []
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.error_code], ids=named)
+@pytest.mark.parametrize("case", [c for c in CASES if c.fails_to_compile], ids=named)
 def test_the_compiler_refuses_what_the_case_says(case: Case) -> None:
     with pytest.raises(QueryError) as raised:
         run(case.query, case.inputs, case.reference, case.settings, case.functions)
@@ -44,6 +46,7 @@ def test_the_compiler_refuses_what_the_case_says(case: Case) -> None:
     assert case.error_code in [code for code, _ in found]
     if case.error_place is not None:
         assert (case.error_code, case.error_place) in found
+    assert [part for part in case.told if part not in str(raised.value)] == []
 
 
 def test_substreams_of_several_partitions_need_the_partition_among_their_keys() -> None:

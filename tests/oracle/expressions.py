@@ -29,6 +29,7 @@ class Bound:
     stream: Sequence[Row]
     position: int = 0
     record: bool = False  # the alias of APPLY: shown by `*` as one record column
+    made: tuple[str, ...] = ()  # the columns of that record
 
 
 class Scope:
@@ -182,7 +183,7 @@ class Scope:
             return self.functions.call(expr.name.text, arguments)
         if prefix:
             raise OracleError(f"not supported by the oracle: {prefix}.{name}")
-        if name in ANALYTIC or (name in aggregates.NAMES and expr.over and expr.over.limit):
+        if is_analytic(expr):
             return self.analytic(expr)
         if name not in scalars.FUNCTIONS:
             raise OracleError(f"not supported by the oracle: {name}")
@@ -207,6 +208,18 @@ class Scope:
             Scope([replace(bound, row=row, position=i)], row.time, row.order, self.level)
             for i, row in enumerate(bound.stream[: bound.position + 1])
         ]
+
+    def refuses(self, expr: n.Call) -> bool:
+        """False; raises OracleError for a row that an analytic function cannot take."""
+        over = expr.over or n.Over()
+        for key in over.partition_by:
+            self.value(key)
+        if over.when is None or self.true(over.when):
+            if expr.name.text.lower() in aggregates.NAMES:
+                aggregate(expr, [self])
+            elif expr.name.text.lower() != "isfirst" and not isinstance(expr.args[0], n.Star):
+                self.value(expr.args[0])
+        return False
 
     def analytic(self, expr: n.Call) -> Value:
         name, over = expr.name.text.lower(), expr.over or n.Over()
@@ -315,6 +328,32 @@ def is_aggregate(expr: n.Expr) -> bool:
         and expr.name.text.lower() in aggregates.NAMES
         and not (expr.over and expr.over.limit)
     )
+
+
+def calls_in(node: Any) -> Iterator[n.Call]:
+    """All calls inside a piece of the syntax tree, the outer before the inner."""
+    if isinstance(node, n.Call):
+        yield node
+    if isinstance(node, tuple):
+        for item in node:
+            yield from calls_in(item)
+    elif is_dataclass(node):
+        for part in fields(node):
+            yield from calls_in(getattr(node, part.name))
+
+
+def aggregates_in(node: Any) -> list[n.Call]:
+    return [call for call in calls_in(node) if is_aggregate(call)]
+
+
+def analytics_in(select: n.Select) -> list[n.Call]:
+    parts = (select.items, select.where, select.group_by, select.having)
+    return [call for call in calls_in(parts) if is_analytic(call)]
+
+
+def is_analytic(call: n.Call) -> bool:
+    name = call.name.text.lower()
+    return name in ANALYTIC or (name in aggregates.NAMES and bool(call.over and call.over.limit))
 
 
 def aggregate(expr: n.Call, scopes: Sequence[Scope]) -> Value:

@@ -5,20 +5,36 @@ Slow and obvious on purpose; it shares nothing with the engine but the parser an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tideglass.core.errors import Source
 from tideglass.lang import nodes as n
 
 from . import joins
-from .expressions import Bound, GroupScope, Scope, canonical, ticks_of
+from .expressions import (
+    Bound,
+    GroupScope,
+    Scope,
+    aggregate,
+    aggregates_in,
+    analytics_in,
+    canonical,
+    ticks_of,
+)
 from .javascript import Functions
 from .rows import Row, Settings, in_order, ingest
 from .scalars import array_argument, record_argument
-from .values import CastFailed, OracleError, Value, cast, identity, lookup, plain
+from .values import OracleError, Value, identity, lookup, lossless, plain
 from .windows import Window, instances
+
+Result = TypeVar("Result")
+#: The columns APPLY makes.
+APPLIED = {
+    "getarrayelements": ("ArrayIndex", "ArrayValue"),
+    "getrecordproperties": ("PropertyName", "PropertyValue"),
+}
 
 Inputs = dict[str, list[dict[str, Any]]]
 References = dict[str, joins.Reference]
@@ -51,6 +67,17 @@ class Interpreter:
         self.tables = {table.name.text: table for table in script.tables}
         self.done: dict[str, list[Row]] = {}
         self.numbers: dict[str, int] = {}
+        self.left_out = 0
+
+    def attempt(self, compute: Callable[[], Result], otherwise: Result) -> Result:
+        """What is computed for a row; where failing rows are left out, `otherwise` for one that fails."""
+        try:
+            return compute()
+        except OracleError:
+            if not self.settings.drops_failing_rows:
+                raise
+            self.left_out += 1
+            return otherwise
 
     def outputs(self) -> dict[str, list[dict[str, Any]]]:
         found: dict[str, list[Row]] = {}
@@ -116,14 +143,9 @@ class Interpreter:
             if there is None:
                 return None
             if values[there] is not None:
-                try:
-                    converted = cast(values[there], column.type)
-                except CastFailed:
+                values[there] = lossless(values[there], column.type.upper(), self.settings.level)
+                if values[there] is None:
                     return None
-                lossy = isinstance(values[there], float) and converted != values[there]
-                if column.type.upper().startswith("BIGINT") and lossy:
-                    return None
-                values[there] = converted
         return values
 
     def bindings(self, relation: n.Relation) -> list[Bound]:
@@ -136,7 +158,7 @@ class Interpreter:
         level = self.settings.level
         scopes = [
             Scope([b], b.row.time, b.row.order, level)
-            for b in self.bindings(select.source)
+            for b in self.seen_by_functions(select, self.bindings(select.source))
             if b.row is not None
         ]
         for item in select.joins:
@@ -149,26 +171,36 @@ class Interpreter:
                     self.reference[table],
                     lambda values, own=table: self.fit(own, values),
                     self.settings,
+                    self.attempt,
                 )
             else:
-                scopes = joins.temporal_join(scopes, item, self.bindings(item.relation), level)
+                rights = self.bindings(item.relation)
+                scopes = joins.temporal_join(scopes, item, rights, level, self.attempt)
         return sorted(scopes, key=lambda scope: scope.order)
+
+    def seen_by_functions(self, select: n.Select, bindings: list[Bound]) -> list[Bound]:
+        """The rows without those on which an analytic function of the block fails: no function sees them."""
+        calls = analytics_in(select)
+        if not calls or not self.settings.drops_failing_rows or select.joins:
+            return bindings
+        alone = [(b, Scope([b], 0, (), self.settings.level)) for b in bindings]
+        kept = [b for b, s in alone if self.attempt(lambda s=s: [s.refuses(c) for c in calls], None)]
+        rows = [b.row for b in kept if b.row is not None]
+        return [replace(b, stream=rows, position=i) for i, b in enumerate(kept)]
 
     def apply(self, scope: Scope, item: n.Apply) -> list[Scope]:
         """One row per element or field (2.11)."""
-        value = scope.value(item.arg)
-        rows: list[Row | None] = []
-        if value is not None and item.function.text.lower() == "getarrayelements":
-            elements = enumerate(array_argument(value))
-            rows.extend(Row({"ArrayIndex": i, "ArrayValue": element}) for i, element in elements)
-        elif value is not None:
-            properties = record_argument(value).items()
-            rows.extend(Row({"PropertyName": name, "PropertyValue": v}) for name, v in properties)
+        rows: list[Row | None] | None = self.attempt(lambda: list(self.members(scope, item)), None)
+        if rows is None:
+            return []
         if not rows and item.kind == "OUTER":
             rows.append(None)
         return [
             Scope(
-                [*scope.sources, Bound(item.alias.text, row, [], record=True)],
+                [
+                    *scope.sources,
+                    Bound(item.alias.text, row, [], record=True, made=APPLIED[item.function.text.lower()]),
+                ],
                 scope.time,
                 (*scope.order, i),
                 scope.level,
@@ -176,21 +208,36 @@ class Interpreter:
             for i, row in enumerate(rows)
         ]
 
+    def members(self, scope: Scope, item: n.Apply) -> Iterator[Row]:
+        value = scope.value(item.arg)
+        if value is not None and item.function.text.lower() == "getarrayelements":
+            elements = enumerate(array_argument(value))
+            yield from (Row({"ArrayIndex": i, "ArrayValue": element}) for i, element in elements)
+        elif value is not None:
+            properties = record_argument(value).items()
+            yield from (Row({"PropertyName": name, "PropertyValue": v}) for name, v in properties)
+
     # ------------------------------------------------------------ SELECT
 
     def select(self, select: n.Select) -> list[Row]:
         if select.match is not None:
             raise OracleError("the oracle does not support MATCH_RECOGNIZE")
-        scopes = [s for s in self.scopes(select) if select.where is None or s.true(select.where)]
+        where = select.where
+        scopes = [
+            s for s in self.scopes(select) if where is None or self.attempt(lambda s=s: s.true(where), False)
+        ]
         if select.group_by:
             scopes = self.groups(select, scopes)
         elif select.having is not None:
-            named = aliases_of(select)
-            scopes = [s for s in scopes if s.true(substitute(select.having, named, s))]
+            named, having = aliases_of(select), select.having
+            scopes = [
+                s for s in scopes if self.attempt(lambda s=s: s.true(substitute(having, named, s)), False)
+            ]
+        projected = [(s, self.attempt(lambda s=s: self.project(select, s), None)) for s in scopes]
         return [
-            Row(values, scope.time, scope.order, metadata, self.listed(select, scope))
-            for scope in scopes
-            for values, metadata in [self.project(select, scope)]
+            Row(made[0], s.time, s.order, made[1], self.listed(select, s))
+            for s, made in projected
+            if made is not None
         ]
 
     def project(self, select: n.Select, scope: Scope) -> tuple[dict[str, Value], dict[str, Value]]:
@@ -224,6 +271,8 @@ class Interpreter:
         bound = scope.source(item.path[0].text)
         if bound is not None and len(item.path) == 1:
             metadata.update(bound.row.metadata if bound.row else {})
+            if bound.record and bound.row is None:  # OUTER APPLY keeps the row with NULLs (2.11)
+                return [(name, None) for name in bound.made]
             return list(bound.row.values.items()) if bound.row else []
         record = scope.find(item.path)[1]
         return list(record.items()) if isinstance(record, dict) else []
@@ -234,7 +283,8 @@ class Interpreter:
         windows, keys = self.windows_and_keys(select)
         partition_keys = select.source.partition_by.exprs if select.source.partition_by else ()
         keys = [*keys, *partition_keys]
-        named = aliases_of(select)
+        named, having = aliases_of(select), select.having
+        scopes = [s for s in scopes if self.attempt(lambda s=s: self.computes(select, keys, s), False)]
         found: list[tuple[tuple[int, str], GroupScope]] = []
         for call, window in windows:
             for universe in self.universes(call, window, keys, scopes):
@@ -245,12 +295,20 @@ class Interpreter:
                         parts.setdefault(identities, []).append(universe[i])
                     for key, members in parts.items():
                         group = GroupScope(members, keys, end, window, named)
-                        if select.having is None or group.true(select.having):
+                        if having is None or self.attempt(lambda g=group: g.true(having), False):
                             found.append(((end, repr((window.id, key))), group))
         found.sort(key=lambda pair: pair[0])
         for number, ((end, _), group) in enumerate(found):
             group.order = (end, 0, 0, 0, number)
         return [group for _, group in found]
+
+    def computes(self, select: n.Select, keys: Sequence[n.Expr], scope: Scope) -> bool:
+        """True; raises OracleError for a row without keys, or one that some aggregate refuses."""
+        for key in keys:
+            scope.value(key)
+        for call in aggregates_in((select.items, select.having)):
+            aggregate(call, [scope])
+        return True
 
     def universes(
         self, call: n.WindowCall | None, window: Window, keys: Sequence[n.Expr], scopes: Sequence[Scope]

@@ -80,11 +80,16 @@ def upper_bounds(on: n.Expr, right_alias: str) -> list[int]:
 
 
 def temporal_join(
-    lefts: Sequence[Scope], join: n.Join, rights: Sequence[Bound], level: tuple[int, int]
+    lefts: Sequence[Scope],
+    join: n.Join,
+    rights: Sequence[Bound],
+    level: tuple[int, int],
+    attempt: Callable[[Callable[[], bool], bool], bool],
 ) -> list[Scope]:
     """Every pair that satisfies ON, stamped with the later time; unmatched left rows of a LEFT JOIN
-    are stamped left + upper bound (1.3, A-25)."""
-    if join.on is None:
+    are stamped left + upper bound (1.3, A-25). `attempt` says what of a pair on which ON fails."""
+    on = join.on
+    if on is None:
         raise OracleError("a join of streams needs ON")
     alias = (join.relation.alias or join.relation.name or n.Name("")).text
     found: list[Scope] = []
@@ -95,11 +100,11 @@ def temporal_join(
             time = max(left.time, right.row.time)
             order = (time, *left.order[1:], *right.row.order)
             pair = OnScope([*left.sources, right], time, order, level)
-            if pair.true(join.on):
+            if attempt(lambda pair=pair: pair.true(on), False):
                 matched = True
                 found.append(Scope(pair.sources, time, order, level))
         if not matched and join.kind == "LEFT":
-            bounds = upper_bounds(join.on, alias)
+            bounds = upper_bounds(on, alias)
             if not bounds:
                 raise OracleError("the join has no upper bound")
             time = left.time + min(bounds)
@@ -131,11 +136,13 @@ def reference_join(
     table: Reference,
     accept: Callable[[dict[str, Value]], dict[str, Value] | None],
     settings: Settings,
+    attempt: Callable[[Callable[[], bool], bool], bool],
 ) -> list[Scope]:
     """Reference data: no time bound, timestamps unchanged; of several snapshots the one that holds (6.3)."""
     alias = (join.relation.alias or join.relation.name or n.Name("")).text
     snapshots = [(None, table)] if isinstance(table, list) else list(table.items())
     found: list[Scope] = []
+    on = join.on
     for left in lefts:
         read = (read_event(event, settings) for event in holding(snapshots, left.time))
         fitting = (accept(values) for values in read if values is not None)
@@ -144,7 +151,7 @@ def reference_join(
             Scope([*left.sources, Bound(alias, row, rows, i)], left.time, (*left.order, i), left.level)
             for i, row in enumerate(rows)
         ]
-        matches = [pair for pair in pairs if join.on is None or pair.true(join.on)]
+        matches = [p for p in pairs if on is None or attempt(lambda p=p: p.true(on), False)]
         if not matches and join.kind == "LEFT":
             matches = [Scope([*left.sources, Bound(alias, None, [])], left.time, left.order, left.level)]
         found.extend(matches)

@@ -54,6 +54,7 @@ class Settings:
     drop: bool = False
     early: int | None = 300 * SECOND
     level: tuple[int, int] = (1, 2)
+    drops_failing_rows: bool = False
 
     @staticmethod
     def read(given: dict[str, Any] | None) -> Settings:
@@ -65,6 +66,7 @@ class Settings:
             drop={"adjust": False, "drop": True}[given.pop("policy", "adjust").lower()],
             early=duration(given.pop("early_arrival", "300s")),
             level=(int(level[0]), int(level[2])),
+            drops_failing_rows={"stop": False, "drop": True}[given.pop("on_error", "stop").lower()],
         )
         if given:
             raise OracleError(f"unknown settings: {sorted(given)}")
@@ -163,9 +165,14 @@ def ingest(
                 (given or UNKNOWN_ARRIVAL).ticks, newest.get(partition, 0)
             )
         else:
-            at = timestamp(row)
+            try:
+                at = timestamp(row)
+                keys = substream(row) if substream else []
+            except OracleError:
+                if not settings.drops_failing_rows:
+                    raise
+                continue
             at = instant_of_text(at) if isinstance(at, str) else at
-            keys = substream(row) if substream else []
             arrives = given or (at if isinstance(at, Instant) else UNKNOWN_ARRIVAL)
             arrival = newest[partition] = max(arrives.ticks, newest.get(partition, 0))
             if not isinstance(at, Instant) or None in keys:

@@ -237,6 +237,26 @@ def _to_bit(value: Value) -> bool | None:
     return value != 0 if is_number(value) else None
 
 
+def lossless(value: Value, type_: str, level: tuple[int, int]) -> Value:
+    """The value as CREATE TABLE reads it (2.13), or None for one that does not fit without loss."""
+    kind = type_.split("(")[0]
+    if kind == "BIT":
+        words: dict[Any, bool] = {"true": True, "false": False, "1": True, "0": False, 1: True, 0: False}
+        key = value.strip().lower() if isinstance(value, str) else value
+        return None if isinstance(key, dict | list) else words.get(key)
+    if kind == "NVARCHAR" and isinstance(value, dict | list):
+        return None
+    if kind == "BIGINT" and isinstance(value, float) and not value.is_integer():
+        return None
+    special = isinstance(value, str) and re.fullmatch(r"\s*[+-]?(nan|inf|infinity)\s*", value, re.I)
+    if kind == "FLOAT" and level == (1, 0) and special:
+        return float(value)
+    try:
+        return cast(value, kind)
+    except CastFailed:
+        return None
+
+
 # Arguments: what a function takes where a value of another type may stand (`asa.md` 4, 5.2).
 
 

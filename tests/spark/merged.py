@@ -21,14 +21,18 @@ QUALIFIED = "{place}:{name}"
 
 
 def merged(topologies: Sequence[Topology]) -> Topology:
-    """One topology that does what all of them do; their key groups and level must agree."""
+    """One topology that does what all of them do; their key groups, level and `on_error` must agree.
+
+    Places in errors are those of the first query.
+    """
     first = topologies[0]
     ops: list[Op] = []
     readers: list[Any] = []
     needed_fields: dict[str, Any] = {}
     outputs: list[str] = []
     for place, each in enumerate(topologies):
-        assert (each.key_groups, each.level, each.functions) == (first.key_groups, first.level, {})
+        agreed = (each.key_groups, each.level, each.drops_failing_rows, each.functions)
+        assert agreed == (first.key_groups, first.level, first.drops_failing_rows, {})
         ops += [moved(op, len(ops), len(readers), place) for op in each.ops]
         readers += [
             replace(reader, id=reader.id + len(readers), input=qualified(place, reader.input))
@@ -36,7 +40,16 @@ def merged(topologies: Sequence[Topology]) -> Topology:
         ]
         needed_fields |= {qualified(place, name): needed for name, needed in each.fields.items()}
         outputs += [qualified(place, name) for name in each.outputs]
-    return Topology(tuple(ops), tuple(readers), needed_fields, tuple(outputs), first.key_groups, first.level)
+    return Topology(
+        tuple(ops),
+        tuple(readers),
+        needed_fields,
+        tuple(outputs),
+        first.key_groups,
+        first.level,
+        source=first.source,
+        drops_failing_rows=first.drops_failing_rows,
+    )
 
 
 def moved(op: Op, by: int, readers_by: int, place: int) -> Op:

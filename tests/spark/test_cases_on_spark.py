@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import groupby
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from cases import Case, Rows, case_paths, compare_outputs, load
@@ -20,6 +21,9 @@ from tideglass.job.settings import from_options
 from tideglass.plan.topology import Topology
 from tideglass.spark.kit import run_on_spark
 from tideglass.testing import compile_rows, input_infos, rows_in_order, rows_of_inputs, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 KEY_GROUPS = 2
 #: Queries in one job: enough to spread the cost of starting it, few enough to find a fault in it.
@@ -64,10 +68,15 @@ def playable() -> dict[str, tuple[Case, Topology]]:
 
 
 def jobs() -> list[tuple[str, ...]]:
-    """Names of the cases of each job: of one language level, in the order of their names."""
+    """Names of the cases of each job: of one level and `on_error`, in the order of their names."""
+
+    def kind(name: str) -> tuple[str, bool]:
+        topology = playable()[name][1]
+        return topology.level, topology.drops_failing_rows
+
     found: list[tuple[str, ...]] = []
-    by_level = sorted(playable(), key=lambda name: (playable()[name][1].level, name))
-    for _, same in groupby(by_level, key=lambda name: playable()[name][1].level):
+    by_kind = sorted(playable(), key=lambda name: (kind(name), name))
+    for _, same in groupby(by_kind, key=kind):
         names = tuple(same)
         found += [names[at : at + QUERIES_OF_A_JOB] for at in range(0, len(names), QUERIES_OF_A_JOB)]
     return found
@@ -119,15 +128,27 @@ def first_that_stops(area: str) -> Case:
     return next(case for path in case_paths(area) if (case := load(path)).runtime_error)
 
 
-@pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize("area", ["functions", "aggregates"])
-def test_a_row_that_fails_the_query_stops_the_job_on_spark(area: str) -> None:
+@pytest.mark.parametrize("area", ["functions", "aggregates", "failures"])
+def test_a_row_that_fails_the_query_stops_the_job_on_spark_at_the_first_try(
+    area: str, spark: SparkSession
+) -> None:
     case = first_that_stops(area)
+    before = failed_tasks(spark)
     with pytest.raises(EvaluationError) as local:
         run(case.query, case.inputs, settings=case.settings)
     with pytest.raises(EvaluationError) as on_spark:
         run(case.query, case.inputs, settings=case.settings, engine="spark")
     assert str(on_spark.value) == str(local.value)
+    assert failed_tasks(spark) == before
+
+
+def failed_tasks(spark: SparkSession) -> int:
+    """Tasks of the session that have failed so far, each attempt counted."""
+    context: Any = spark.sparkContext
+    none = context._jvm.java.util.ArrayList()
+    quantiles = context._gateway.new_array(context._jvm.double, 0)
+    stages = context._jsc.sc().statusStore().stageList(none, False, False, quantiles, none)
+    return sum(stages.apply(place).numFailedTasks() for place in range(stages.size()))
 
 
 @pytest.mark.usefixtures("spark")

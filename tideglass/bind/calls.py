@@ -248,7 +248,9 @@ def _source_time(arg: tree.Expr, binder: Binder) -> Expr | None:
                     "a join with reference data needs no bound in time; name a column to compare datetimes",
                 )
                 return Literal(None, arg.span)
-            return None if relation is None else relation.time(SYSTEM_TIMESTAMP, arg.span)
+            if relation is None or relation.applied:  # what APPLY makes has no time of its own
+                return None
+            return relation.time(SYSTEM_TIMESTAMP, arg.span)
         case _:
             return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from tideglass.bind.amounts import LONGEST_TICKS
@@ -162,7 +162,8 @@ class JoinChain:
 
     def _report_unbounded(self, on: _On, relations: Sequence[Relation], half: bool, place: Span) -> None:
         right = relations[-1]
-        example = f"DATEDIFF(minute, {relations[-2].alias}, {right.alias}) BETWEEN 0 AND 5"
+        before = [relation for relation in relations[:-1] if not relation.applied][-1]
+        example = f"DATEDIFF(minute, {before.alias}, {right.alias}) BETWEEN 0 AND 5"
         if on.odd_unit is not None:
             message = f"a distance in {on.odd_unit} does not bound the join: its length varies"
             hint = "use week, day, hour, minute, second or millisecond"
@@ -409,20 +410,29 @@ def _references(expr: Expr) -> set[str]:
 
 def prefixed(expr: Expr, prefix: str) -> Expr:
     """An expression over a source alone as one over joined rows."""
+    return _renamed(expr, lambda name: prefix + name)
+
+
+def without_prefix(expr: Expr, prefix: str) -> Expr:
+    """An expression over joined rows as one over the source alone, whose columns the join prefixes."""
+    return _renamed(expr, lambda name: name.removeprefix(prefix))
+
+
+def _renamed(expr: Expr, rename: Callable[[str], str]) -> Expr:
     match expr:
         case Ref(name=name, span=span):
-            return Ref(prefix + name, span)
+            return Ref(rename(name), span)
         case Literal():
             return expr
         case Path(base=base, keys=keys, span=span):
-            return Path(prefixed(base, prefix), keys, span)
+            return Path(_renamed(base, rename), keys, span)
         case Call(function=function, args=args, span=span):
-            return Call(function, tuple(prefixed(arg, prefix) for arg in args), span)
+            return Call(function, tuple(_renamed(arg, rename) for arg in args), span)
         case Cast(expr=inner, type=type_, lenient=lenient, span=span):
-            return Cast(prefixed(inner, prefix), type_, lenient, span)
+            return Cast(_renamed(inner, rename), type_, lenient, span)
         case Case(branches=branches, otherwise=otherwise, span=span):
-            changed = tuple((prefixed(when, prefix), prefixed(then, prefix)) for when, then in branches)
-            return Case(changed, prefixed(otherwise, prefix), span)
+            changed = tuple((_renamed(when, rename), _renamed(then, rename)) for when, then in branches)
+            return Case(changed, _renamed(otherwise, rename), span)
 
 
 def _qualified(keys: Sequence[SubstreamKey], prefix: str) -> tuple[SubstreamKey, ...]:

@@ -12,7 +12,7 @@ from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, SELECT, WHERE
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import Grouping
-from tideglass.bind.joins import JoinChain
+from tideglass.bind.joins import JoinChain, without_prefix
 from tideglass.bind.projection import SelectList
 from tideglass.bind.scope import Relation, Rows, Scope
 from tideglass.bind.sources import Sources
@@ -26,9 +26,7 @@ from tideglass.plan.nodes import (
     Apply,
     Cast,
     Filter,
-    Join,
     Literal,
-    Lookup,
     Named,
     Project,
 )
@@ -72,13 +70,16 @@ class SelectBinder:
                 select.source.span,
                 "join it: FROM stream JOIN reference ON ...",
             )
-        joined = any(isinstance(join, tree.Join) for join in select.joins)
+        joins = [place for place, join in enumerate(select.joins) if isinstance(join, tree.Join)]
+        joined = bool(joins)
         relations = [replace(first, prefix=f"{first.alias}.") if joined else first]
         analytics.enter(relations[0], rows.node)
         chain = JoinChain(self.environment, self.sources.partition_keys(select.source, first))
-        for join in select.joins:
+        for place, join in enumerate(select.joins):
             if isinstance(join, tree.Apply):
-                rows, relation = self._apply(join, rows, relations, analytics)
+                # before the first join the rows themselves have no prefixes yet
+                prefix = first.alias + "." if joined and place < joins[0] else ""
+                rows, relation = self._apply(join, rows, relations, prefix, analytics)
             else:
                 rows, relation = self._join(join, rows, relations, chain, analytics)
             if any(relation.alias.casefold() == other.alias.casefold() for other in relations):
@@ -99,13 +100,6 @@ class SelectBinder:
         bind = self.sources.bind_reference if is_reference else self.sources.bind
         right, relation = bind(join.relation)
         relation = replace(relation, prefix=f"{relation.alias}.")
-        if isinstance(rows.node, Apply) and not isinstance(rows.node.child, Join | Lookup):
-            self._diagnostics.error(
-                "NOT_YET_SUPPORTED",
-                "APPLY before JOIN is understood, not yet supported",
-                join.span,
-                "put APPLY behind the joins, or in a WITH step of its own",
-            )
         if is_reference:
             analytics.later[relation.alias.casefold()] = "JOIN"
             return chain.lookup(join, rows, right, (*before, relation), analytics), relation
@@ -113,11 +107,16 @@ class SelectBinder:
         return chain.join(join, rows, right, (*before, relation), analytics), relation
 
     def _apply(
-        self, apply: tree.Apply, rows: Rows, before: list[Relation], analytics: Analytics
+        self, apply: tree.Apply, rows: Rows, before: list[Relation], prefix: str, analytics: Analytics
     ) -> tuple[Rows, Relation]:
+        """The rows APPLY makes, and its alias.
+
+        prefix: what a join that follows puts before the columns of `rows`.
+        """
         name, alias = apply.function.text, apply.alias.text
         scope = Scope(tuple(before), self.environment)
         argument = Expressions(scope, self.environment, APPLY, analytics=analytics).value(apply.arg)
+        argument = without_prefix(argument, prefix)
         columns = APPLY_COLUMNS.get(name.casefold())
         if columns is None:
             self._diagnostics.error(
@@ -136,7 +135,7 @@ class SelectBinder:
             apply.kind == "OUTER",
             apply.span,
         )
-        relation = Relation(alias, columns, False, alias, prefix=f"{alias}.", applied=True)
+        relation = Relation(alias, columns, False, alias, prefix=f"{prefix}{alias}.", applied=True)
         analytics.later[alias.casefold()] = "APPLY"
         return replace(rows, node=node), relation
 

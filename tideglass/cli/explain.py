@@ -32,6 +32,7 @@ def explain(
         loaded.settings.policies(),
         key_groups=key_groups,
         level=loaded.settings.compatibility_level,
+        drops_failing_rows=loaded.settings.on_error == "drop",
         inputs=known_inputs(loaded),
         functions=loaded.scripts,
     )

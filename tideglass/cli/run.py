@@ -104,6 +104,8 @@ def run(
     profile = Profile(job.compiled.topology) if profiled else None
     metrics = run_with_progress(job, console, quiet=quiet, profile=profile)
     console.print(progress_table(metrics))
+    for text, count in failures(metrics).items():
+        console.print(f"{count:,} rows left out, the first by\n{text}", style="yellow", markup=False)
     for name, spec in job.outputs.items():
         rows = metrics.output_rows.get(name, 0)
         place = "the console" if spec.path is None else str(spec.path)
@@ -191,6 +193,19 @@ def arguments_of(context: typer.Context) -> tuple[str, ...]:
     return tuple(said)
 
 
+def failures(metrics: Metrics) -> dict[str, int]:
+    """How many rows were left out because they made the query fail, by what was wrong with one of them.
+
+    Rows of one operator are told of once, however many tasks left some out.
+    """
+    first: dict[int, str] = {}
+    found: dict[str, int] = {}
+    for (_, op_id), failed in sorted(metrics.failed_rows.items()):
+        text = first.setdefault(op_id, failed.message)
+        found[text] = found.get(text, 0) + failed.count
+    return found
+
+
 def pairs(given: list[str] | None, option: str) -> dict[str, str]:
     """`NAME=PATH` texts as a dict. Raises ProjectError for one that is none."""
     from tideglass.core.errors import ProjectError
@@ -229,6 +244,8 @@ def progress_table(metrics: Metrics, rate: float | None = None) -> Table:
 
     title = f"{metrics.events:,} events in {metrics.batches} batches"
     title += f", {rate:,.0f}/s" if rate else ""
+    failed = sum(each.count for each in metrics.failed_rows.values())
+    title += f", {failed:,} rows left out" if failed else ""
     # No padding: the box itself puts a blank between columns, and eighty are soon full.
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=0)
     for name in ("input", "part", "events", "early", "late", "ooo", "untimed", "bad"):

@@ -105,13 +105,29 @@ class StateError(TideglassError):
     """A run directory or checkpoint does not fit the job that is to use it."""
 
 
-class EvaluationError(TideglassError):
-    """Evaluating the query on a row failed, which stops the job (`asa.md` A-33)."""
+@dataclass(frozen=True, slots=True)
+class FailedRow:
+    """A row that failed: what the expression read there, as JSON text, and its place in the total order.
 
-    def __init__(self, message: str, span: Span | None = None) -> None:
+    `place`: timestamp and arrival in ticks, input, partition and offset; None where rows have none.
+    """
+
+    values: str = ""
+    place: tuple[int, int, int, int, int] | None = None
+
+
+class EvaluationError(TideglassError):
+    """Evaluating the query on a row failed, which stops the job (`asa.md` A-33).
+
+    What evaluates expressions knows the piece of the query and the row; where it runs, the text of the
+    query and the names of the inputs are added (`runtime.failure.located`).
+    """
+
+    def __init__(self, message: str, span: Span | None = None, row: FailedRow | None = None) -> None:
         self.message = message
         self.span = span
-        super().__init__(message)
+        self.row = row
+        super().__init__(f"{message} The row has {row.values}." if row and row.values else message)
 
 
 @dataclass(slots=True)

@@ -180,12 +180,13 @@ def condition(value: Sql) -> Sql:
             return Sql(f"coalesce({refusal(value, Type.BIT, message).text}, false)", Type.BIT, True)
 
 
-def strict(result: Sql, given: Sequence[Sql], converted: Sequence[Sql]) -> Sql:
-    """The result, with conversions and arguments that may stop the job not tried where another one is NULL.
+def strict(result: Sql, given: Sequence[Sql], converted: Sequence[Sql], *, may_fail: bool = False) -> Sql:
+    """The result, with nothing that may stop the job tried where an argument is NULL.
 
     So a row gives the same whether or not the NULL in it is known before (all of a column may be NULL).
+    may_fail: not only the conversion of an argument may stop the job, but what is done with all of them.
     """
-    if len(given) < 2 or not any(arg.fallible for arg in converted):
+    if len(given) < 2 or not (may_fail or any(arg.fallible for arg in converted)):
         return result
     sure = [arg.text for arg in given if not arg.fallible and arg.constant is None]
     if not sure:

@@ -33,31 +33,54 @@ WHITE_SPACE = (
 
 _NEGATIVE = "the length must not be negative."
 
+#: More characters than any text has, and the most that DuckDB counts.
+_MOST = 2**31 - 1
+
+
+def _place(number: str) -> str:
+    """SQL of a number as a place in a text; before the first is at the first."""
+    return _within(number, 1)
+
+
+def _count(number: str) -> str:
+    """SQL of a number as a count of characters."""
+    return _within(number, 0)
+
+
+def _within(number: str, least: int) -> str:
+    """SQL of a number brought within `least` and _MOST; NULL stays NULL, which least() would pass over."""
+    low, high = f"WHEN {number} < {least} THEN {least}", f"WHEN {number} > {_MOST} THEN {_MOST}"
+    return f"CAST(CASE {low} {high} ELSE {number} END AS BIGINT)"
+
+
+_LEFT_OF_LENGTH = "len::HUGEINT + CASE WHEN start < 1 THEN start::HUGEINT - 1 ELSE 0 END"
+_LEFT = f"left(s, {_count('n')})"
+
 MACROS = (
     "tg_len(s) AS length(rtrim(s, ' '))",
     # Starting before the text uses up part of the length.
     "tg_substring(s, start, len) AS "
     + unless(
-        "len < 0",
+        "len < 0 AND s IS NOT NULL AND start IS NOT NULL",
         f"SUBSTRING: {_NEGATIVE}",
-        "substring(s, greatest(start, 1), least(greatest(len + least(start - 1, 0), 0), 4294967295))",
+        f"substring(s, {_place('start')}, {_count(_LEFT_OF_LENGTH)})",
     ),
-    f"tg_left(s, n) AS {unless('n < 0', f'LEFT: {_NEGATIVE}', 'left(s, n)')}",
-    f"tg_right(s, n) AS {unless('n < 0', f'RIGHT: {_NEGATIVE}', 'right(s, n)')}",
+    f"tg_left(s, n) AS {unless('n < 0 AND s IS NOT NULL', f'LEFT: {_NEGATIVE}', _LEFT)}",
+    f"tg_right(s, n) AS {unless('n < 0 AND s IS NOT NULL', f'RIGHT: {_NEGATIVE}', 'right(s, n)')}",
     "tg_stuff(s, start, len, ins) AS "
     + unless(
-        "len < 0",
+        "len < 0 AND s IS NOT NULL AND start IS NOT NULL AND ins IS NOT NULL",
         f"STUFF: {_NEGATIVE}",
         "CASE WHEN start > length(s) THEN CASE WHEN ins IS NULL THEN NULL ELSE '' END "
-        "ELSE left(s, greatest(start, 1) - 1) || ins "
-        "|| substring(s, greatest(start, 1) + least(len, 4294967295)) END",
+        f"ELSE left(s, {_place('start')} - 1) || ins "
+        f"|| substring(s, {_count(_place('start') + ' + ' + _count('len'))}) END",
     ),
     "tg_charindex(find, s, start) AS CASE WHEN find = '' THEN 0 "
-    "WHEN instr(substring(s, greatest(start, 1)), find) = 0 THEN 0 "
-    "ELSE instr(substring(s, greatest(start, 1)), find) + greatest(start, 1) - 1 END",
+    f"WHEN instr(substring(s, {_place('start')}), find) = 0 THEN 0 "
+    f"ELSE instr(substring(s, {_place('start')}), find) + {_place('start')} - 1 END",
     "tg_translate(s, a, b) AS "
     + unless(
-        "length(a) <> length(b)",
+        "length(a) <> length(b) AND s IS NOT NULL",
         "TRANSLATE: the second and third argument must have the same number of characters.",
         "translate(s, a, b)",
     ),

@@ -51,6 +51,7 @@ def query(
         job_settings.policies(),
         key_groups=key_groups or int(cast("str", spark.conf.get("spark.sql.shuffle.partitions"))),
         level=job_settings.compatibility_level,
+        drops_failing_rows=job_settings.on_error == "drop",
         inputs={name: InputInfo(name, columns=each.columns) for name, each in frames.items()},
         functions=functions,
     )

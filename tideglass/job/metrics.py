@@ -55,6 +55,14 @@ class DataErrors:
     first_place: int
 
 
+@dataclass(frozen=True, slots=True)
+class FailedRows:
+    """Rows an operator has left out because they made the query fail, and why the first of them did."""
+
+    count: int
+    message: str
+
+
 @dataclass(slots=True)
 class Metrics:
     """The newest facts of every partition, and what each output has been given by this run.
@@ -70,6 +78,10 @@ class Metrics:
     batches: int = 0
     started_seconds: float = field(default_factory=time.monotonic)
     errors: list[DataErrors] = field(default_factory=list[DataErrors])
+    #: by (input and partition, or stage and key group) and operator
+    failed_rows: dict[tuple[tuple[str, str], int], FailedRows] = field(
+        default_factory=dict[tuple[tuple[str, str], int], FailedRows]
+    )
     events_before: int = 0
     catch_up: CatchUp | None = None
 
@@ -83,8 +95,15 @@ class Metrics:
         self.batches += 1
 
     def take_report(self, facts: Mapping[str, Any]) -> None:
-        """Take in one report; those of stages carry nothing that is kept here."""
-        if "input" not in facts:
+        """Take in one report."""
+        sender = (
+            (facts["input"], facts["partition"])
+            if "input" in facts
+            else (f"stage {facts['level']}", f"key group {facts['key_group']}")
+        )
+        for op_id, (count, message) in facts["failed"].items():
+            self.failed_rows[sender, int(op_id)] = FailedRows(count, message)
+        if "readers" not in facts:
             return
         for reader in facts["readers"]:
             seen = PartitionFacts(
@@ -143,5 +162,6 @@ class Metrics:
                 totals[name] = totals.get(name, 0) + value
             totals["DeserializationError"] = totals.get("DeserializationError", 0) + seen.rejected
             totals["InputEventBytes"] = totals.get("InputEventBytes", 0) + seen.bytes
+        totals["Errors"] = sum(failed.count for failed in self.failed_rows.values())
         totals["OutputEvents"] = sum(self.output_rows.values())
         return totals

@@ -65,6 +65,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         settings.policies(),
         key_groups=options.key_groups or _key_groups(directory, options) or 1,
         level=settings.compatibility_level,
+        drops_failing_rows=settings.on_error == "drop",
         inputs=known or None,
         functions=project.scripts,
     )
@@ -77,6 +78,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
             settings.policies(),
             key_groups=compiled.topology.key_groups,
             level=settings.compatibility_level,
+            drops_failing_rows=settings.on_error == "drop",
             inputs=known or None,
             functions=compiled.topology.functions,
         )

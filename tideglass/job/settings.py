@@ -54,6 +54,8 @@ class JobSettings:
 
     late_arrival_ticks: None means no limit, hence no idle progress either (A-04).
     early_arrival_ticks: None switches the early rule off (the service cannot; scenario 2 of 1.9 does).
+    output_error_policy: of rows a sink cannot take (`asa.md` 6.6). on_error: of rows that make the query
+    fail: the service always stops (A-33), "drop" counts them and leaves them out.
     """
 
     late_arrival_ticks: int | None = None
@@ -62,6 +64,7 @@ class JobSettings:
     early_arrival_ticks: int | None = EARLY_TICKS
     compatibility_level: CompatibilityLevel = "1.2"
     output_error_policy: Literal["stop", "drop"] = "stop"
+    on_error: Literal["stop", "drop"] = "stop"
     data_locale: str = "en-US"
 
     def policies(self) -> Policies:
@@ -131,7 +134,7 @@ def format_duration(ticks: int | None) -> str:
 
 # ---------------------------------------------------------------- options of the test kit
 
-_OPTIONS = ("late_arrival", "out_of_order", "policy", "early_arrival", "compatibility_level")
+_OPTIONS = ("late_arrival", "out_of_order", "policy", "early_arrival", "compatibility_level", "on_error")
 
 
 def from_options(options: Mapping[str, str] | None) -> JobSettings:
@@ -153,7 +156,7 @@ def from_options(options: Mapping[str, str] | None) -> JobSettings:
             except ValueError as error:
                 problems.append(f"settings: {name}: {error}")
         else:
-            values[name] = value.lower() if name == "policy" else str(value)
+            values[name] = value.lower() if name in ("policy", "on_error") else str(value)
     problems += [f"settings: {problem}" for problem in _range_problems(values)]
     if problems:
         raise ProjectError("\n".join(problems))
@@ -178,6 +181,8 @@ def _range_problems(values: Mapping[str, Any]) -> list[str]:
             )
     if values.get("policy", "adjust") not in ("adjust", "drop"):
         problems.append(f"policy is {values['policy']!r}, it must be 'adjust' or 'drop'")
+    if values.get("on_error", "stop") not in ("stop", "drop"):
+        problems.append(f"on_error is {values['on_error']!r}, it must be 'stop' or 'drop'")
     if values.get("compatibility_level", "1.2") not in ("1.0", "1.1", "1.2"):
         level = values["compatibility_level"]
         problems.append(f"compatibility_level is {level!r}, it must be '1.0', '1.1' or '1.2'")
@@ -235,6 +240,10 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
     on_error = choice("OutputErrorPolicy", {"stop": "stop", "retry": "stop", "drop": "drop"})
     if on_error is not None:
         values["output_error_policy"] = on_error
+    # Our own key: the service's OutputErrorPolicy is about sinks only, its rows always stop the job (A-33).
+    on_row_error = choice("RowErrorPolicy", {"stop": "stop", "drop": "drop"})
+    if on_row_error is not None:
+        values["on_error"] = on_row_error
     locale = config.get("DataLocale")
     if isinstance(locale, str) and locale:
         values["data_locale"] = locale

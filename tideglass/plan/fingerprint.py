@@ -49,7 +49,8 @@ def fingerprints(topology: Topology) -> tuple[str, ...]:
 def _reading(topology: Topology, id_: int) -> str:
     """How events of an input become rows; the number of the reader is a column of them (`$input`)."""
     reader = topology.readers[id_]
-    return repr((reader, topology.fields[reader.input].payload_types, topology.level, topology.functions))
+    said = repr((reader, topology.fields[reader.input].payload_types, topology.level, topology.functions))
+    return f"{said} without rows that fail" if topology.drops_failing_rows else said
 
 
 def _columns(topology: Topology, source: int) -> str:

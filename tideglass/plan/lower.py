@@ -287,9 +287,12 @@ class _Lowering:
             for place, arg in enumerate(given)
         ]
         built = signature.build(converted)
-        fallible = built.fallible or any(arg.fallible for arg in converted)
+        may_fail = built.fallible
+        fallible = may_fail or any(arg.fallible for arg in converted)
         built = Sql(built.text, built.type, fallible, built.raw)
-        return operators.strict(built, given, converted) if signature.strict else built
+        if not signature.strict:
+            return built
+        return operators.strict(built, given, converted, may_fail=may_fail)
 
 
 def _nulls(exprs: Sequence[Expr]) -> list[Expr]:

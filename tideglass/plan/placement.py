@@ -390,6 +390,7 @@ def _aggregate_spec(name: str, call: AggregateCall, column: Callable[[Expr], str
         distinct=call.distinct,
         constant=call.constant,
         as_text=call.as_text,
+        span=call.span,
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tideglass.core.errors import InputError
+from tideglass.core.errors import InputError, Source
 from tideglass.core.types import PARTITION, Type
 from tideglass.plan.nodes import Expr, Named, TimeBound, Window
 from tideglass.plan.rules import references
@@ -259,7 +259,11 @@ Op = (
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Everything a driver needs to run a job, as plain data (picklable; the same in every task)."""
+    """Everything a driver needs to run a job, as plain data (picklable; the same in every task).
+
+    source: the text of the query, for errors. drops_failing_rows: a row that fails is counted and left
+    out; otherwise it stops the job (`asa.md` A-33).
+    """
 
     ops: tuple[Op, ...]
     readers: tuple[Reader, ...]
@@ -268,6 +272,8 @@ class Topology:
     key_groups: int
     level: str = "1.2"
     functions: dict[str, str] = field(default_factory=dict[str, str])
+    source: Source = Source("")
+    drops_failing_rows: bool = False
 
     @property
     def references(self) -> tuple[str, ...]:

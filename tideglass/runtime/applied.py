@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
+from tideglass.core.errors import EvaluationError, FailedRow
+from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
 from tideglass.core.sql import query
 from tideglass.core.types import Type, type_of
 from tideglass.core.types import field as typed_field
 from tideglass.plan.topology import ApplyOp
-from tideglass.runtime.block import read_json
+from tideglass.runtime.block import UnreadableNumber, read_json
+from tideglass.runtime.failure import failed_row
 
 #: SQL of the lists to lay out side by side, by function; `a` is the JSON text.
 _ELEMENTS = {
@@ -19,12 +24,17 @@ _ELEMENTS = {
 }
 
 
-def applied(op: ApplyOp, rows: pa.Table, level: str) -> pa.Table:
+def applied(op: ApplyOp, rows: pa.Table, level: str, on_failure: OnFailure | None = None) -> pa.Table:
     """The rows with their elements; rows in their order, elements in theirs.
 
     A row whose collection is NULL or empty is left out, or with OUTER kept once with NULLs. Raises
-    EvaluationError for a number no type of the language can hold.
+    EvaluationError for a number no type of the language can hold; with `on_failure` the row is told of
+    there and left out.
     """
+    return of_sound_rows(partial(_applied, op, level), rows, on_failure)
+
+
+def _applied(op: ApplyOp, level: str, rows: pa.Table) -> pa.Table:
     kind = type_of(rows.schema.field(op.argument))
     texts = flat(rows[op.argument]) if kind is not Type.NULL else pa.nulls(rows.num_rows, pa.string())
     given = pa.table({"p": pa.array(np.arange(rows.num_rows)), "a": texts})
@@ -35,7 +45,12 @@ def applied(op: ApplyOp, rows: pa.Table, level: str) -> pa.Table:
         given=given,
     )
     places = found["p"].to_numpy()
-    name, (value, type_) = flat(found["n"]), read_json(flat(found["v"]), level)
+    name = flat(found["n"])
+    try:
+        value, type_ = read_json(flat(found["v"]), level)
+    except UnreadableNumber as problem:
+        row = failed_row(None, rows.slice(int(places[problem.place]), 1))
+        raise EvaluationError(problem.message, None, FailedRow(place=row.place)) from None
     if op.outer:
         left = np.setdiff1d(np.arange(rows.num_rows), places)
         order = np.argsort(np.concatenate([places, left]), kind="stable")

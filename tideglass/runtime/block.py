@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.columns import classify_json, settle, split_by_types, unify
-from tideglass.core.errors import EvaluationError
+from tideglass.core.errors import EvaluationError, FailedRow
 from tideglass.core.iso import flat
 from tideglass.core.sql import connection, query
 from tideglass.core.types import Type, arrow_type, type_of, types_of
@@ -34,7 +34,7 @@ from tideglass.plan.lower import (
 )
 from tideglass.plan.nodes import Expr, Path, Ref
 from tideglass.runtime.extract import extract
-from tideglass.runtime.failure import evaluated_parts, first_failing_row, message_of, shown_row
+from tideglass.runtime.failure import evaluated_parts, failed_row, first_failing_row, message_of
 
 #: A column and its type.
 Column: TypeAlias = tuple[pa.Array, Type]
@@ -93,8 +93,11 @@ class Block:
         self.reads = tuple(sorted(names))
         self._made = {}
 
-    def run(self, table: pa.Table) -> list[Column]:
-        """The column of each expression, rows in the order of the table."""
+    def run(self, table: pa.Table, *, explain: bool = True) -> list[Column]:
+        """The column of each expression, rows in the order of the table.
+
+        Raises EvaluationError if a row makes one fail; to `explain` which and why takes further looks.
+        """
         if table.num_rows == 0:
             return [
                 (pa.array([], arrow_type(Type.BIT)), Type.BIT)
@@ -105,22 +108,22 @@ class Block:
         mixed = [name for name in self.reads if type_of(table.schema.field(name)) is Type.VARIANT]
         parts = split_by_types(table, mixed) if mixed else [(table, np.arange(0))]
         if len(parts) == 1:
-            return self._run_uniform(parts[0][0])
-        results = [_as_table(self._run_uniform(part)) for part, _ in parts]
+            return self._run_uniform(parts[0][0], explain)
+        results = [_as_table(self._run_uniform(part, explain)) for part, _ in parts]
         places = np.argsort(np.concatenate([rows for _, rows in parts]), kind="stable")
         whole = unify(results).take(pa.array(places))
         types = types_of(whole)
         return [settle(whole[name], types[name]) for name in whole.column_names]
 
-    def _run_uniform(self, table: pa.Table) -> list[Column]:
+    def _run_uniform(self, table: pa.Table, explain: bool) -> list[Column]:
         types = types_of(table)
         made = self._make(types)
         if isinstance(made, _Steps):
-            columns = made.first.run(table)
+            columns = made.first.run(table, explain=explain)
             for name, (column, type_) in zip(made.names, columns, strict=True):
                 table = table.append_column(typed_field(name, type_), column)
-            return made.then.run(table)
-        return self._compute(made, table, types)
+            return made.then.run(table, explain=explain)
+        return self._compute(made, table, types, explain)
 
     def _make(self, types: Mapping[str, Type]) -> Statement | _Steps:
         signature = tuple(types[name] for name in self.reads)
@@ -190,8 +193,10 @@ class Block:
         first = Block(tuple(needs), self.level, depth=self.depth + 100)
         return _Steps(first, names, Block(rest, self.level, self.conditions, self.depth + 1))
 
-    def _compute(self, made: Statement, table: pa.Table, types: Mapping[str, Type]) -> list[Column]:
-        computed = self._query(made.sql, table) if made.sql else None
+    def _compute(
+        self, made: Statement, table: pa.Table, types: Mapping[str, Type], explain: bool
+    ) -> list[Column]:
+        computed = self._query(made.sql, table, explain) if made.sql else None
         fields = _fields(table, [item.expr for item in self.items])
         columns: list[Column] = []
         for place, (item, value) in enumerate(zip(self.items, made.values, strict=True)):
@@ -199,18 +204,30 @@ class Block:
                 if isinstance(item.expr, Ref):
                     columns.append((flat(table[item.expr.name]), types[item.expr.name]))
                 else:
-                    columns.append(read_json(fields[key_of(item.expr)], self.level))
+                    columns.append(self._read(fields[key_of(item.expr)], item.expr, table))
             elif value.type is Type.NULL or computed is None:
                 columns.append((pa.nulls(table.num_rows), Type.NULL))
             else:
-                columns.append(column_of(flat(computed[f"c{place}"]), value, self.level))
+                column = flat(computed[f"c{place}"])
+                if value.raw:
+                    columns.append(self._read(column, item.expr, table))
+                else:
+                    columns.append(column_of(column, value, self.level))
         return columns
 
-    def _query(self, sql: str, table: pa.Table) -> pa.Table:
+    def _read(self, texts: pa.Array, expr: Expr, table: pa.Table) -> Column:
+        try:
+            return read_json(texts, self.level)
+        except UnreadableNumber as problem:
+            row = failed_row(None, table.slice(problem.place, 1))
+            raise EvaluationError(problem.message, expr.span, FailedRow(place=row.place)) from None
+
+    def _query(self, sql: str, table: pa.Table, explain: bool) -> pa.Table:
         try:
             return self._ask(sql, table)
         except duckdb.Error as problem:
-            raise self._explained(table, message_of(problem)) from None
+            message = message_of(problem)
+            raise (self._explained(table, message) if explain else EvaluationError(message)) from None
 
     def _ask(self, sql: str, table: pa.Table) -> pa.Table:
         return ask(sql, table, self.reads)
@@ -242,7 +259,7 @@ def _culprit(expr: Expr, row: pa.Table, message: str, level: str) -> EvaluationE
             evaluate(part, row, level)
         except EvaluationError as inner:
             return inner
-    return EvaluationError(f"{message} {shown_row(expr, row)}".strip(), expr.span)
+    return EvaluationError(message, expr.span, failed_row(expr, row))
 
 
 def _holds(condition: Expr, row: pa.Table, level: str) -> bool:
@@ -280,12 +297,20 @@ def _fields(table: pa.Table, exprs: Sequence[Expr]) -> dict[str, pa.Array]:
     return found
 
 
+class UnreadableNumber(EvaluationError):
+    """A number no type of the language can hold, and its place among the texts."""
+
+    def __init__(self, text: str, place: int) -> None:
+        super().__init__(f"The number {text} is outside the range of bigint and float.")
+        self.place = place
+
+
 def read_json(texts: pa.Array, level: str) -> Column:
-    """JSON texts as values. Raises EvaluationError for a number no type of the language can hold."""
+    """JSON texts as values. Raises UnreadableNumber for a number no type of the language can hold."""
     column, type_, unreadable = classify_json(texts, level)
     if unreadable is not None:
-        text = texts[int(np.flatnonzero(unreadable)[0])].as_py()
-        raise EvaluationError(f"The number {text} is outside the range of bigint and float.")
+        place = int(np.flatnonzero(unreadable)[0])
+        raise UnreadableNumber(texts[place].as_py(), place)
     return column, type_
 
 

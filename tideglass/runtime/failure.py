@@ -5,17 +5,35 @@ Nothing here runs unless a statement has failed; then the cost of looking again 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from tideglass.core.errors import Diagnostic, EvaluationError, FailedRow, Span
 from tideglass.core.rows import compact_json, rows_of
-from tideglass.core.types import ORDER_COLUMNS, types_of
+from tideglass.core.time import format_ticks
+from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM
 from tideglass.functions.mathematics import OVERFLOW
 from tideglass.plan.lower import children, references
 from tideglass.plan.nodes import Call, Case, Expr
+from tideglass.plan.topology import (
+    AnalyticOp,
+    ApplyOp,
+    EmitOp,
+    JoinOp,
+    LookupOp,
+    PartialOp,
+    ReceiveOp,
+    RowsOp,
+    ScanOp,
+    SendOp,
+    Topology,
+    WindowOp,
+)
 
 _LONGEST_SHOWN = 300
+OWN_COLUMNS = (*ORDER_COLUMNS, SUBSTREAM)
 
 
 def message_of(problem: Exception) -> str:
@@ -64,15 +82,87 @@ def evaluated_parts(expr: Expr, holds: Callable[[Expr], bool]) -> Iterator[Expr]
             yield from children(expr)
 
 
-def shown_row(expr: Expr, row: pa.Table) -> str:
-    """The values the expression reads in a row, and the row's place among the others."""
-    names = sorted(name for name in references(expr) if name in row.column_names)
-    values = rows_of(row.select(names).rename_columns([name.lstrip("$") or name for name in names]))
-    if not names:
-        return ""
-    place = ""
+def failed_row(expr: Expr | None, row: pa.Table) -> FailedRow:
+    """The values the expression reads in a row (None: all it has), and the row's place among the others."""
+    read = set(row.column_names) - set(OWN_COLUMNS) if expr is None else references(expr)
+    names = sorted(name for name in read if name in row.column_names)
+    values = rows_of(row.select(names).rename_columns([shown_name(name) for name in names]))
+    place = None
     if all(name in row.column_names for name in ORDER_COLUMNS):
-        types = types_of(row)
-        number = {name: row[name][0].as_py() for name in ORDER_COLUMNS if name in types}
-        place = " at " + ", ".join(f"{name[1:]} {value}" for name, value in number.items())
-    return f"The row{place} has {compact_json(values[0])[:_LONGEST_SHOWN]}."
+        ts, arrival, input_, partition, offset = (row[name][0].as_py() or 0 for name in ORDER_COLUMNS)
+        place = (ts, arrival, input_, partition, offset)
+    return FailedRow(compact_json(values[0])[:_LONGEST_SHOWN] if names else "", place)
+
+
+def shown_name(column: str) -> str:
+    """A column as the reader of an error knows it: a field of the event by its own name."""
+    return column.removeprefix("$payload.").removeprefix("$") or column
+
+
+# ---------------------------------------------------------------- where it happened
+
+#: What goes wrong on a row, by a piece of its message: a stable code, and what to do about it.
+_KINDS = (
+    (re.compile(r"^Cannot cast"), "CAST_FAILED", "TRY_CAST gives NULL where a value cannot be converted"),
+    (re.compile("division by zero"), "DIVISION_BY_ZERO", "divide by NULLIF(x, 0), which gives NULL instead"),
+    (
+        re.compile("overflow|out of the range|outside the range"),
+        "OVERFLOW",
+        "CAST to float, or filter such values in a step before",
+    ),
+    (
+        re.compile("invalid type|cannot be compared|have no order|datetime and a text"),
+        "WRONG_TYPE",
+        "TRY_CAST the value to the type that is wanted",
+    ),
+    (re.compile(r"^The (function|script of) UDF"), "FUNCTION_FAILED", "let the function return null instead"),
+)
+
+
+def located(error: EvaluationError, topology: Topology, op_id: int | None = None) -> EvaluationError:
+    """The error with its place in the query, and the row with its input, partition and offset.
+
+    op_id: the operator that failed, which knows whether its rows are events of an input.
+    """
+    found = [(code, hint) for pattern, code, hint in _KINDS if pattern.search(error.message)]
+    code, hint = found[0] if found else ("INVALID_VALUE", "filter such values in a step before")
+    if error.span is None or error.span == Span():
+        lines = [f"[{code}] {error.message}"]
+    else:
+        *lines, _ = Diagnostic(code, error.message, error.span, hint).render(topology.source).split("\n")
+    if error.row is not None and error.row.values:
+        lines.append(f"  the row has {error.row.values}")
+    if error.row is not None and error.row.place is not None:
+        lines.append(f"  {_place_text(error.row.place, topology, op_id)}")
+    return EvaluationError("\n".join([*lines, f"  hint: {hint}"]), error.span)
+
+
+def _place_text(place: tuple[int, int, int, int, int], topology: Topology, op_id: int | None) -> str:
+    ts, arrival, input_, partition, offset = place
+    if op_id is not None and not _reads_events(topology, op_id):
+        return f"it is a row of a step, at {format_ticks(ts)}"
+    name = next(reader.input for reader in topology.readers if reader.id == input_)
+    return (
+        f"it is event {offset} of partition {partition} of the input {name!r}, at {format_ticks(ts)}, "
+        f"arrived {format_ticks(arrival)}"
+    )
+
+
+def _reads_events(topology: Topology, op_id: int) -> bool:
+    """Whether all rows of an operator are events of inputs, not made by a window or a join."""
+    match topology.op(op_id):
+        case ScanOp():
+            return True
+        case (
+            RowsOp(source=source)
+            | PartialOp(source=source)
+            | ApplyOp(source=source)
+            | LookupOp(source=source)
+        ):
+            return _reads_events(topology, source)
+        case SendOp(source=source) | EmitOp(source=source) | ReceiveOp(send=source):
+            return _reads_events(topology, source)
+        case AnalyticOp(sources=sources):
+            return all(_reads_events(topology, source) for source in sources)
+        case WindowOp() | JoinOp():
+            return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +15,15 @@ from tideglass.plan.fingerprint import state_ids
 from tideglass.plan.topology import ReceiveOp, Topology
 from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.exchange import Exchange, Sink
+from tideglass.runtime.failed import Failed, added, of_plain, to_plain
 from tideglass.runtime.heard import Heard
-from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.message import Kind, Message, json_body
 from tideglass.runtime.stage import Stage
 from tideglass.temporal.progress import Progress
 from tideglass.temporal.state import State
+
+#: Under this name the totals of the rows a stage left out are kept.
+_FAILED = "failed"
 
 
 class KeyGroupTask:
@@ -100,12 +106,25 @@ class KeyGroupTask:
             {
                 "level": self.level,
                 "key_group": key_group,
+                "failed": self._failed(result.failed, state_of),
                 "watermark_ticks": min(
                     (came.watermark_ticks for came in progress.values()), default=BEFORE_ALL_TICKS
                 ),
             }
         )
         return exchange.messages()
+
+    def _failed(self, later: Mapping[int, Failed], state_of: Callable[[int], State]) -> dict[str, Any]:
+        """The rows left out since the run began, kept beside the state of the stage's first operator."""
+        if not self.topology.drops_failing_rows:
+            return {}
+        later = {self._state_ids[op_id]: each for op_id, each in later.items()}
+        state = state_of(self._state_ids[self._receives[0].id])
+        before = state.get(_FAILED)
+        totals = added({} if before is None else of_plain(json.loads(before)), later)
+        if later:
+            state.put(_FAILED, json_body(to_plain(totals)))
+        return to_plain(totals)
 
 
 def joint(senders: list[Progress]) -> Progress:

@@ -11,6 +11,7 @@
     RECORDS   output ordinal    rows as messages for a broker: their number in 8 bytes, then a chunk
     STAGED    output ordinal    manifest of a file written by the task, to be committed by the driver
     REPORT    -                 JSON: counters and watermarks for people and metrics
+    FAILED    -                 text: a row made the query fail, so the batch must not be committed
 
 DATA, MARK, AHEAD and KNOWN are for one key group of one level; a level passes on what is for a later one.
 CHUNK and END exist only where the scan is not part of the source: with inputs that are DataFrames. The
@@ -25,6 +26,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from tideglass.core.errors import EvaluationError
+from tideglass.plan.topology import Topology
+
 
 class Kind(StrEnum):
     CHUNK = "chunk"
@@ -37,6 +41,7 @@ class Kind(StrEnum):
     RECORDS = "records"
     STAGED = "staged"
     REPORT = "report"
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,19 @@ def json_body(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
+def failure(topology: Topology, sender: str, error: EvaluationError) -> Message:
+    """The message that a row of the sender made the query fail."""
+    return Message(0, topology.levels + 1, Kind.FAILED, 0, sender, error.message.encode())
+
+
+def raise_failure(messages: Iterable[Message]) -> None:
+    """Raises the first EvaluationError that some task told of, if any."""
+    for message in messages:
+        if message.kind is Kind.FAILED:
+            raise EvaluationError(message.body.decode())
+
+
 def for_driver(messages: Iterable[Message]) -> list[Message]:
     """Messages only the driver reads, in a stable order."""
-    kinds = (Kind.ROWS, Kind.RECORDS, Kind.STAGED, Kind.REPORT)
+    kinds = (Kind.ROWS, Kind.RECORDS, Kind.STAGED, Kind.REPORT, Kind.FAILED)
     return sorted((m for m in messages if m.kind in kinds), key=lambda m: (m.kind, m.target, m.sender))

@@ -8,9 +8,11 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tideglass.core.errors import EvaluationError
+from tideglass.core.failing import OnFailure, failing_rows, of_sound_rows
 from tideglass.core.iso import flat
 from tideglass.core.types import Type, type_of, types_of
 from tideglass.core.types import field as typed_field
@@ -32,15 +34,15 @@ class _Together:
     passed: tuple[str, ...]
 
 
-def condition_of(expr: Expr, level: str) -> Callable[[pa.Table], np.ndarray]:
-    """Tells for the rows of a table in which of them a condition holds."""
+def condition_of(expr: Expr, level: str) -> Callable[[pa.Table, OnFailure | None], npt.NDArray[np.bool_]]:
+    """Tells for the rows of a table in which of them a condition holds; not in one on which it fails."""
     number = "$pair"
     program = Program((), expr, (number,), level=level)
 
-    def holds(rows: pa.Table) -> np.ndarray:
+    def holds(rows: pa.Table, on_failure: OnFailure | None) -> npt.NDArray[np.bool_]:
         numbered = rows.append_column(typed_field(number, Type.BIGINT), pa.array(np.arange(rows.num_rows)))
         result = np.zeros(rows.num_rows, np.bool_)
-        result[program.run(numbered)[number].to_numpy()] = True
+        result[program.run(numbered, on_failure)[number].to_numpy()] = True
         return result
 
     return holds
@@ -50,8 +52,9 @@ def condition_of(expr: Expr, level: str) -> Callable[[pa.Table], np.ndarray]:
 class Program:
     """Filter and projection: rows where `condition` holds, `items` computed, `keep` passed on unchanged.
 
-    The rows stay in their order. `run` raises EvaluationError if a row makes an expression fail; an
-    item is not evaluated on rows the condition drops.
+    The rows stay in their order. `run` raises EvaluationError if a row makes an expression fail, or, with
+    `on_failure`, tells of such rows there and leaves them out. An item is not evaluated on rows the
+    condition drops.
     """
 
     items: tuple[Named, ...]
@@ -71,15 +74,32 @@ class Program:
             else Block((Need(self.condition, None),), self.level, conditions=True)
         )
 
-    def run(self, table: pa.Table) -> pa.Table:
+    def run(self, table: pa.Table, on_failure: OnFailure | None = None) -> pa.Table:
+        return of_sound_rows(self._run, table, on_failure, check=self._check)
+
+    def failing(self, table: pa.Table) -> npt.NDArray[np.int64]:
+        """The places of the rows that make an expression fail."""
+        return failing_rows(self._fails, table)
+
+    def _run(self, table: pa.Table, *, explain: bool = True) -> pa.Table:
         if self._condition is not None and table.num_rows:
             together = self._run_together(table)
             if together is not None:
                 return together
-            holds, _ = self._condition.run(table)[0]
+            holds, _ = self._condition.run(table, explain=explain)[0]
             if holds.true_count < table.num_rows:
                 table = table.filter(holds)
-        return self._result(table, self._items.run(table))
+        return self._result(table, self._items.run(table, explain=explain))
+
+    def _check(self, table: pa.Table) -> None:
+        self._run(table, explain=False)
+
+    def _fails(self, table: pa.Table) -> bool:
+        try:
+            self._check(table)
+        except EvaluationError:
+            return True
+        return False
 
     def _result(self, rows: pa.Table, columns: Sequence[Column]) -> pa.Table:
         fields = [typed_field(item.name, type_) for item, (_, type_) in zip(self.items, columns, strict=True)]

@@ -14,6 +14,7 @@ import pyarrow as pa
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.reference.references import Known, References
 from tideglass.connect.reference.snapshot import Snapshot, no_snapshot
+from tideglass.core.failing import OnFailure
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.core.values import unify
 from tideglass.plan.rules import references
@@ -46,10 +47,11 @@ class ReferenceLookup:
             () if condition is None else tuple(sorted(references(condition))),
         )
 
-    def run(self, rows: pa.Table, known: Known) -> pa.Table:
+    def run(self, rows: pa.Table, known: Known, on_failure: OnFailure | None = None) -> pa.Table:
         """The joined rows, each with the snapshot that holds at its `$ts` (A-21).
 
-        Raises InputError for a row before the first snapshot, and for a snapshot that cannot be read.
+        Raises EvaluationError as `ReferenceJoin.join` does, and InputError for a row before the first
+        snapshot, and for a snapshot that cannot be read.
         """
         name = self.looking_up.input
         snapshots = self._references.snapshots(name, known[name])
@@ -58,9 +60,9 @@ class ReferenceLookup:
         if -1 in parts:
             raise no_snapshot(name, snapshots, int(times[parts[-1]].min()))
         if len(parts) == 1:
-            return self._join.join(rows, self._table(snapshots[next(iter(parts))]))
+            return self._join.join(rows, self._table(snapshots[next(iter(parts))]), on_failure)
         made = [
-            self._join.join(rows.take(pa.array(numbers)), self._table(snapshots[place]))
+            self._join.join(rows.take(pa.array(numbers)), self._table(snapshots[place]), on_failure)
             for place, numbers in parts.items()
         ]
         return unify(made)

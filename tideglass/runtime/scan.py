@@ -21,7 +21,8 @@ from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.reading import Chunk
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core import profile
-from tideglass.core.errors import StateError
+from tideglass.core.errors import EvaluationError, StateError
+from tideglass.core.failing import kept_of
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import (
     ARRIVAL,
@@ -49,6 +50,8 @@ from tideglass.plan.topology import (
 )
 from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.exchange import Exchange
+from tideglass.runtime.failed import Failed, added, of_plain, to_plain
+from tideglass.runtime.failure import located
 from tideglass.runtime.message import Message
 from tideglass.runtime.program import Program
 from tideglass.runtime.silences import SeenSilence, between_silences
@@ -74,12 +77,14 @@ class ScanState:
 
     ingress: per reader id. held: rows ahead of the watermark, by the number of their EmitOp's state.
     `totals` count since the run began: rejected, bytes. next_offset: no event to come has a lesser one.
+    failed: rows left out since the run began, by the number of the operator's state.
     """
 
     ingress: Mapping[int, Ingress] = field(default_factory=dict[int, Ingress])
     held: Mapping[int, pa.Table] = field(default_factory=dict[int, pa.Table])
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
     next_offset: int = 0
+    failed: Mapping[int, Failed] = field(default_factory=dict[int, Failed])
 
     @classmethod
     def beside(cls, peers: Sequence[ScanState]) -> ScanState:
@@ -107,6 +112,7 @@ class ScanState:
             "bytes": self.totals["bytes"],
             "errors": errors,
             "next_offset": self.next_offset,
+            "failed": to_plain(self.failed),
             "readers": [
                 {
                     "reader": id_,
@@ -124,7 +130,12 @@ class ScanState:
         parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}
         parts |= {f"held {id_}": to_bytes(table) for id_, table in self.held.items()}
         header = json.dumps(
-            {"format": 1, "totals": dict(self.totals), "next_offset": self.next_offset}
+            {
+                "format": 1,
+                "totals": dict(self.totals),
+                "next_offset": self.next_offset,
+                "failed": to_plain(self.failed),
+            }
         ).encode()
         schema = pa.schema([("name", pa.string()), ("body", pa.binary())], metadata={b"scan": header})
         table = pa.table({"name": list(parts), "body": list(parts.values())}, schema=schema)
@@ -146,7 +157,9 @@ class ScanState:
                 ingress[int(id_)] = Ingress.from_bytes(part)
             else:
                 held[int(id_)] = from_bytes(part)
-        return cls(ingress, held, header["totals"], header.get("next_offset", 0))
+        return cls(
+            ingress, held, header["totals"], header.get("next_offset", 0), of_plain(header.get("failed", {}))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +223,7 @@ class Scan:
         held = {number: table for number, table in state.held.items() if number in kept}
         totals = {"rejected": 0, "bytes": 0, **state.totals}
         errors: list[dict[str, object]] = []
+        failed = dict(state.failed)
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
         count, next_offset = 0, state.next_offset
         for chunk in chunks:
@@ -225,7 +239,7 @@ class Scan:
                 next_offset = chunk.table[OFFSET][-1].as_py() + 1
             count += chunk.table.num_rows
             if count >= ROWS_PER_RUN:
-                self._run(gathered, exchange, held, known)
+                failed = added(failed, self._run(gathered, exchange, held, known))
                 gathered = {r.id: [] for r in self.readers}
                 count = 0
         ingress = self._idle_until(ingress, [each for each in seen if each.offset <= next_offset])
@@ -236,14 +250,14 @@ class Scan:
             )
         if quiet_until_ticks is not None:
             ingress = self._idle_until(ingress, [SeenSilence(next_offset, quiet_until_ticks)])
-        self._run(gathered, exchange, held, known)
+        failed = added(failed, self._run(gathered, exchange, held, known))
         progress = {r.id: _progress(r, partition, ingress[r.id], final) for r in self.readers}
         self._release(held, progress, exchange)
         for op_id, came in self._stage.run({}, self._entries(progress), _no_state, known).progress.items():
             exchange.mark(op_id, came)
         exchange.known(known)
         waiting = {number: table for number, table in held.items() if table.num_rows}
-        after = ScanState(ingress, waiting, totals, next_offset)
+        after = ScanState(ingress, waiting, totals, next_offset, failed)
         report = after.report(self.input_name, partition_name, errors[:20], final=final)
         exchange.report(report | {"gives": gives, "quiet_until_ticks": quiet_until_ticks})
         return exchange.messages(), after
@@ -266,7 +280,7 @@ class Scan:
         table = with_system_columns(table, arrival, arrival, reader.id, partition)
         if reader.timestamp is not None:
             with profile.part("TIMESTAMP BY"):
-                times = self._times[reader.id].run(table)
+                times = self._times_of(reader, table)
             column = times[_EVENT_TIME]
             if column.type == pa.null():
                 column = pa.chunked_array([pa.nulls(table.num_rows, pa.int64())])
@@ -288,6 +302,22 @@ class Scan:
             rows = rows.filter(pa.array(placed.kept))
         return rows, placed.ingress
 
+    def _times_of(self, reader: Reader, table: pa.Table) -> pa.Table:
+        """The values of TIMESTAMP BY and OVER.
+
+        Raises EvaluationError for a row that makes one fail; if failing rows are left out, it has no time
+        (`asa.md` 1.2), and so is counted where events without a timestamp are.
+        """
+        program = self._times[reader.id]
+        try:
+            return program.run(table)
+        except EvaluationError as error:
+            if not self.topology.drops_failing_rows:
+                raise located(error, self.topology) from error
+        kept = kept_of(table.num_rows, program.failing(table))
+        places = np.cumsum(np.asarray(kept)) - 1
+        return program.run(table.filter(kept)).take(pa.array(places, mask=~np.asarray(kept)))
+
     def _entries(self, by_reader: Mapping[int, Progress]) -> dict[int, Progress]:
         return {self._scan_of[id_]: came for id_, came in by_reader.items()}
 
@@ -297,8 +327,11 @@ class Scan:
         exchange: Exchange,
         held: dict[int, pa.Table],
         known: Known,
-    ) -> None:
-        """Run the operators of level 0 over the gathered rows; rows for outputs join the held ones."""
+    ) -> Mapping[int, Failed]:
+        """Run the operators of level 0 over the gathered rows; rows for outputs join the held ones.
+
+        Answers with the rows that were left out.
+        """
         entries = {self._scan_of[id_]: tables for id_, tables in gathered.items()}
         result = self._stage.run(entries, {id_: Progress() for id_ in entries}, _no_state, known)
         for send, table in result.sends:
@@ -307,6 +340,7 @@ class Scan:
             number = self._state_ids[emit.id]
             before = held.get(number)
             held[number] = table if before is None else unify([before, table])
+        return {self._state_ids[op_id]: each for op_id, each in result.failed.items()}
 
     def _release(
         self, held: dict[int, pa.Table], progress: Mapping[int, Progress], exchange: Exchange

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.core.errors import EvaluationError
+from tideglass.core.failing import OnFailure
 from tideglass.core.profile import part
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.core.values import unify
@@ -37,6 +39,8 @@ from tideglass.plan.topology import (
     WindowOp,
 )
 from tideglass.runtime.applied import applied
+from tideglass.runtime.failed import Failed, added
+from tideglass.runtime.failure import located
 from tideglass.runtime.program import Program, condition_of
 from tideglass.runtime.reference import ReferenceLookup
 from tideglass.temporal.analytic import AnalyticFunctions
@@ -55,6 +59,7 @@ class StageResult:
     sends: list[tuple[SendOp, pa.Table]] = field(default_factory=list[tuple[SendOp, pa.Table]])
     emits: list[tuple[EmitOp, pa.Table]] = field(default_factory=list[tuple[EmitOp, pa.Table]])
     progress: dict[int, Progress] = field(default_factory=dict[int, Progress])
+    failed: dict[int, Failed] = field(default_factory=dict[int, Failed])
 
 
 class Stage:
@@ -93,7 +98,8 @@ class Stage:
 
         entries: rows per ScanOp or ReceiveOp id. progress: the watermark at each of them; an entry
         without progress is not run at all (a scan task runs only its own readers). known: how many snapshots
-        of each reference input count in this batch.
+        of each reference input count in this batch. Raises EvaluationError with its place for a row that
+        fails, or, if the topology says so, leaves it out and counts it.
         """
         result = StageResult(progress=dict(progress))
         rows: dict[int, list[pa.Table]] = {
@@ -101,7 +107,10 @@ class Stage:
         }
         for op in self.ops:
             with part(f"#{op.id}"):
-                self._advance(op, rows, result, state_of, known)
+                try:
+                    self._advance(op, rows, result, state_of, known)
+                except EvaluationError as error:
+                    raise located(error, self.topology, op.id) from error
         return result
 
     def _advance(
@@ -119,27 +128,40 @@ class Stage:
             case WindowOp(id=id_, sources=sources):
                 came = least([result.progress[source] for source in sources])
                 partials = [table for source in sources for table in rows[source]]
-                closed = self._kernels[id_].advance(partials, came, state_of(id_))
+                told = self._on_failure(op, result)
+                closed = self._kernels[id_].advance(partials, came, state_of(id_), told)
                 rows[id_] = [closed] if closed.num_rows else []
                 result.progress[id_] = came
             case JoinOp(id=id_, left=left, right=right):
                 came = least([result.progress[source] for source in (*left, *right)])
                 lefts = [table for source in left for table in rows[source]]
                 rights = [table for source in right for table in rows[source]]
-                joined, behind = self._joins[id_].advance(lefts, rights, came, state_of(id_))
+                told = self._on_failure(op, result)
+                joined, behind = self._joins[id_].advance(lefts, rights, came, state_of(id_), told)
                 rows[id_] = [] if joined is None else [joined]
                 result.progress[id_] = behind
             case AnalyticOp(id=id_, sources=sources):
                 came = least([result.progress[source] for source in sources])
                 waiting = [table for source in sources for table in rows[source]]
-                taken = self._analytics[id_].advance(waiting, came, state_of(id_))
+                told = self._on_failure(op, result)
+                taken = self._analytics[id_].advance(waiting, came, state_of(id_), told)
                 rows[id_] = [] if taken is None else [taken]
                 result.progress[id_] = came
             case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
-                if op.source not in result.progress:
-                    return
-                result.progress[op.id] = result.progress[op.source]
-                rows[op.id] = self._stateless(op, rows[op.source], result, known)
+                if op.source in result.progress:
+                    result.progress[op.id] = result.progress[op.source]
+                    rows[op.id] = self._stateless(op, rows[op.source], result, known)
+
+    def _on_failure(self, op: Op, result: StageResult) -> OnFailure | None:
+        """What counts the rows an operator leaves out; None if a row that fails stops the job."""
+        if not self.topology.drops_failing_rows:
+            return None
+
+        def take(count: int, error: EvaluationError) -> None:
+            message = located(error, self.topology, op.id).message
+            result.failed = added(result.failed, {op.id: Failed(count, message)})
+
+        return take
 
     def _stateless(
         self,
@@ -148,18 +170,19 @@ class Stage:
         result: StageResult,
         known: Known,
     ) -> list[pa.Table]:
+        told = self._on_failure(op, result)
         match op:
             case RowsOp():
-                made = [self._programs[op.id].run(table) for table in tables]
+                made = [self._programs[op.id].run(table, told) for table in tables]
                 return [table for table in made if table.num_rows]
             case ApplyOp():
-                made = [applied(op, table, self.topology.level) for table in tables]
+                made = [applied(op, table, self.topology.level, told) for table in tables]
                 return [table for table in made if table.num_rows]
             case LookupOp():
-                made = [self._lookups[op.id].run(table, known) for table in tables]
+                made = [self._lookups[op.id].run(table, known, told) for table in tables]
                 return [table for table in made if table.num_rows]
             case PartialOp():
-                return [self._kernels[op.id].partial(unify(tables))] if tables else []
+                return [self._kernels[op.id].partial(unify(tables), told)] if tables else []
             case SendOp():
                 result.sends += [(op, table) for table in tables]
             case EmitOp():

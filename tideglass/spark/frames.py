@@ -175,7 +175,9 @@ def query_frames(
             list(end_rows(ingress_numbers(topology, inputs).values())), MESSAGE_SCHEMA
         )
         messages = ingressed(topology, inputs, sink, job, None, ends)
-    messages = staged(messages, topology, sink, key_numbers(topology.key_groups), remembers=True)
+    messages = staged(
+        messages, topology, sink, key_numbers(topology.key_groups), remembers=True, fails_the_task=True
+    )
     return {name: _rows(messages, ordinal, types[name]) for ordinal, name in enumerate(topology.outputs)}
 
 

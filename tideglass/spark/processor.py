@@ -16,12 +16,13 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.errors import EvaluationError
 from tideglass.core.profile import awaited, measured
 from tideglass.plan.topology import Topology
 from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.keyed import KeyGroupTask
-from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.message import Kind, Message, failure
 from tideglass.runtime.profiled import profiled
 from tideglass.temporal.state import State
 
@@ -105,6 +106,8 @@ class _OperatorState:
 class StageProcessor(StatefulProcessor):
     """Hosts a KeyGroupTask in Spark. Pickled to the workers; everything else is made there.
 
+    A row that fails the query is told to the driver, which stops the job: Spark would run a task that
+    fails again and again. fails_the_task: nobody reads what is told to the driver, so the task must fail.
     profile: every key group says where its time went.
     """
 
@@ -118,7 +121,9 @@ class StageProcessor(StatefulProcessor):
         *,
         remembers: bool = False,
         profile: bool = False,
+        fails_the_task: bool = False,
     ) -> None:
+        self._fails_the_task = fails_the_task
         self._topology = topology
         self._level = level
         self._sink = sink
@@ -154,7 +159,12 @@ class StageProcessor(StatefulProcessor):
         for operator in [each for each in index if int(each) not in self._task.state_ids]:
             self._drop(operator, index.pop(operator))
         messages = (message_of(row, key_group) for row in awaited(rows))
-        yield from self._task.run(key_group, messages, state_of)
+        try:
+            yield from self._task.run(key_group, messages, state_of)
+        except EvaluationError as error:
+            if self._fails_the_task:
+                raise
+            yield failure(self._topology, f"stage {self._level} key group {key_group}", error)
         after = json.dumps(index, separators=(",", ":"))
         if after != before:
             self._save_index(after)

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import Sink
-from tideglass.runtime.message import Kind, Message, for_driver
+from tideglass.runtime.message import Kind, Message, for_driver, raise_failure
 from tideglass.spark.failure import explained
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
 from tideglass.spark.session import LOCAL_CHECKPOINTS
@@ -40,16 +40,24 @@ def staged(
     *,
     remembers: bool = False,
     profile: bool = False,
+    fails_the_task: bool = False,
 ) -> DataFrame:
     """The messages after every stateful stage of the topology.
 
     remembers: some senders may be silent in a batch (see KeyGroupTask). profile: key groups say where
-    their time went.
+    their time went. fails_the_task: see StageProcessor.
     """
     for level in range(1, topology.levels + 1):
         messages = messages.groupBy("key_group").transformWithState(
             StageProcessor(
-                topology, level, sink, key_numbers, references, remembers=remembers, profile=profile
+                topology,
+                level,
+                sink,
+                key_numbers,
+                references,
+                remembers=remembers,
+                fails_the_task=fails_the_task,
+                profile=profile,
             ),
             MESSAGE_SCHEMA,
             "Append",
@@ -74,7 +82,9 @@ def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Co
             )
             for row in table.to_pylist()
         ]
-        commit(batch_id, for_driver(messages))
+        messages = for_driver(messages)
+        raise_failure(messages)
+        commit(batch_id, messages)
 
     writer = (
         staged(source, job.topology, job.sink, job.key_numbers, job.references, profile=job.profile)

@@ -25,12 +25,12 @@ from pyspark.sql.types import StructType
 
 from tideglass.connect.inputs.stream import StreamInput
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
-from tideglass.core.errors import StateError
+from tideglass.core.errors import EvaluationError, StateError
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.plan.topology import Topology, check_partitions
 from tideglass.runtime.beginning import PartitionBegin
 from tideglass.runtime.exchange import Exchange, Sink
-from tideglass.runtime.message import Message
+from tideglass.runtime.message import Message, failure
 from tideglass.runtime.profiled import profiled
 from tideglass.runtime.scan import Scan, ScanState, Silence
 from tideglass.runtime.silences import SeenSilence
@@ -277,18 +277,22 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         sender = f"{unit.input}/{unit.partition}"
         state = self._state(unit, partition.from_batch)
         exchange = Exchange(self.job.topology, 0, sender, self.job.sink)
-        messages, after = scan.run(
-            unit.number,
-            unit.partition,
-            source.read(unit.partition, unit.start, unit.end, scan.fields, self.job.topology.level),
-            state,
-            exchange,
-            silence=unit.silence,
-            seen=unit.seen,
-            gives=unit.gives,
-            final=unit.ended,
-            known=partition.known,
-        )
+        try:
+            messages, after = scan.run(
+                unit.number,
+                unit.partition,
+                source.read(unit.partition, unit.start, unit.end, scan.fields, self.job.topology.level),
+                state,
+                exchange,
+                silence=unit.silence,
+                seen=unit.seen,
+                gives=unit.gives,
+                final=unit.ended,
+                known=partition.known,
+            )
+        except EvaluationError as error:
+            # Told to the driver, which stops the job: Spark would run a task that fails again and again.
+            return [failure(self.job.topology, sender, error)]
         self.job.snapshots.save(sender, partition.to_batch, after.to_bytes())
         return messages
 

@@ -21,13 +21,14 @@ and CollectTop. Cells of the same argument are shared: SUM, AVG and COUNT of one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideglass.core.errors import FailedRow, Span
 from tideglass.core.sql import query
 from tideglass.core.types import ORDER_COLUMNS, Type, types_of
 from tideglass.core.values import canonical_text
@@ -66,6 +67,7 @@ class AggregateSpec:
     name: of the result column. arg: column of the argument; None only for COUNT(*).
     order_by: columns of ORDER BY and whether descending. constant: p of a percentile, n of CollectTop.
     as_text: MIN and MAX of an explicit cast to nvarchar(max) compare text by code point.
+    span: the call in the query, for errors.
     """
 
     name: str
@@ -75,6 +77,7 @@ class AggregateSpec:
     distinct: bool = False
     constant: int | float | None = None
     as_text: bool = False
+    span: Span = field(default_factory=Span, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.function not in FUNCTIONS:
@@ -228,7 +231,7 @@ class Cells:
         keys: list[str] = []
         for place, (name, descending) in enumerate(spec.order_by):
             struct, refused = sort_key_sql(quoted(name), self._types[name], descending)
-            self._refuse(spec, refused, SORTABLE, "ORDER BY")
+            self._refuse(spec, name, refused, SORTABLE, "ORDER BY")
             keys.append(f"'o{place}': {struct}")
         column, type_ = quoted(str(spec.arg)), self._types[str(spec.arg)]
         value = tagged_sql(column, type_) if spec.function == "topone" else json_sql(column, type_)
@@ -247,7 +250,7 @@ class Cells:
         if (column, allowed) in self._families:
             return self._families[column, allowed]
         families = split(quoted(column), self._types[column], allowed)
-        self._refuse(spec, families.refused, allowed, "1st")
+        self._refuse(spec, column, families.refused, allowed, "1st")
         if self._types[column] in (Type.VARIANT, Type.NVARCHAR):
             families = self._materialised(f"{column}~{len(allowed)}", families)
         self._families[column, allowed] = families
@@ -265,13 +268,26 @@ class Cells:
         return Families(**names)
 
     def _refuse(
-        self, spec: AggregateSpec, refused: str | None, allowed: tuple[Type, ...], place: str
+        self,
+        spec: AggregateSpec,
+        column: str,
+        refused: str | None,
+        allowed: tuple[Type, ...],
+        place: str,
     ) -> None:
         if refused is None:
             return
-        found = query(f"SELECT min({refused}) AS x FROM rows", rows=self.rows)["x"][0].as_py()
-        if found is not None:
-            raise refusal(spec.function, found, allowed, place)
+        order = [quoted(name) for name in ORDER_COLUMNS if name in self.rows.column_names]
+        value = f"left(CAST({json_sql(quoted(column), self._types[column])} AS VARCHAR), 100)"
+        found = query(
+            f"SELECT {refused} AS x, {', '.join([*order, value])} FROM rows WHERE ({refused}) IS NOT NULL "
+            f"ORDER BY {', '.join([*order, '1'])} LIMIT 1",
+            rows=self.rows,
+        )
+        if found.num_rows:
+            name, *numbers, shown = (cell[0].as_py() for cell in found.columns)
+            at = tuple(numbers) if len(numbers) == len(ORDER_COLUMNS) else None
+            raise refusal(spec.function, name, allowed, place, shown, spec.span, FailedRow(place=at))
 
     def _append(self, name: str, column: Any) -> None:
         if name not in self.rows.column_names:

@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, field, type_of
 from tideglass.core.values import flat, settle, to_variant, unify
-from tideglass.temporal.aggregates import AggregateSpec
+from tideglass.temporal.aggregates import AggregateSpec, Cells
 from tideglass.temporal.grouping import Integers
 from tideglass.temporal.lookback import Sorted
 from tideglass.temporal.moving import moving
@@ -138,12 +139,21 @@ class AnalyticFunctions:
             lanes.setdefault((spec.keys, spec.when, spec.aggregate is None), []).append(spec)
         self._lanes = [_Lane(tuple(members)) for members in lanes.values()]
 
-    def advance(self, rows: Sequence[pa.Table], progress: Progress, state: State) -> pa.Table | None:
+    def advance(
+        self,
+        rows: Sequence[pa.Table],
+        progress: Progress,
+        state: State,
+        on_failure: OnFailure | None = None,
+    ) -> pa.Table | None:
         """Takes rows in any order, none behind an earlier watermark; returns those whose turn it is.
 
         They come in the total order (with substreams: in that of each) with one column a function more;
-        None if there are none. Raises EvaluationError for a value an aggregate refuses.
+        None if there are none. Raises EvaluationError for a value an aggregate refuses; with `on_failure`
+        such rows are told of there and left out, before any function sees them.
         """
+        if on_failure is not None:
+            rows = [of_sound_rows(self._checked, table, on_failure) for table in rows]
         released = self._release(rows, progress, state)
         values: dict[str, Column] = {}
         for number, lane in enumerate(self._lanes, 1):
@@ -158,6 +168,14 @@ class AnalyticFunctions:
             column, type_ = values[spec.name]
             released = released.append_column(field(spec.name, type_), column)
         return released
+
+    def _checked(self, rows: pa.Table) -> pa.Table:
+        """The rows. Raises EvaluationError for a value an aggregate refuses."""
+        for lane in self._lanes:
+            own = [spec.aggregate for spec in lane.specs if spec.aggregate is not None]
+            if own:
+                Cells(rows.filter(pa.array(_matching(rows, lane.when))), own)
+        return rows
 
     # ------------------------------------------------------------ waiting
 

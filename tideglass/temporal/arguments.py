@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tideglass.core.errors import EvaluationError
+from tideglass.core.errors import EvaluationError, FailedRow, Span
 from tideglass.core.types import TAG, Type
 
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
@@ -179,10 +179,20 @@ def sort_key_sql(column: str, type_: Type, descending: bool) -> tuple[str, str |
     return struct, families.refused
 
 
-def refusal(function: str, type_name: str, allowed: tuple[Type, ...], place: str = "1st") -> EvaluationError:
-    """The service's message for a value of the wrong type."""
+def refusal(
+    function: str,
+    type_name: str,
+    allowed: tuple[Type, ...],
+    place: str,
+    value: str,
+    span: Span,
+    row: FailedRow,
+) -> EvaluationError:
+    """The service's message for a value of the wrong type, the value as JSON text."""
     names = ", ".join(f"'{kind}'" for kind in allowed)
     return EvaluationError(
         f"The {place} argument of function {function} has invalid type '{type_name}'. "
-        f"Only {names} is allowed."
+        f"Only {names} is allowed. The value is {value}.",
+        span,
+        row,
     )

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+from tideglass.core.failing import OnFailure
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import (
     ARRIVAL,
@@ -40,8 +41,8 @@ pc: Any = pyarrow.compute  # its functions are made at import, unseen by type ch
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-#: Tells which rows of a table of pairs fulfil the rest of ON.
-Condition = Callable[[pa.Table], Mask]
+#: Tells which rows of a table of pairs fulfil the rest of ON; a pair on which it fails does not.
+Condition = Callable[[pa.Table, OnFailure | None], Mask]
 
 NUMBER = "$n"  # int64: names a left row inside the state of one key group
 UNTIL = "$until"  # int64 ticks: no right row after this can match the left row
@@ -88,13 +89,19 @@ class IntervalJoin:
         return max(self.upper_ticks, self.unmatched_ticks) if self._outer else self.upper_ticks
 
     def advance(
-        self, left: Sequence[pa.Table], right: Sequence[pa.Table], progress: Progress, state: State
+        self,
+        left: Sequence[pa.Table],
+        right: Sequence[pa.Table],
+        progress: Progress,
+        state: State,
+        on_failure: OnFailure | None = None,
     ) -> tuple[pa.Table | None, Progress]:
         """Takes new rows of both sides; answers with the rows that come out, and how far these have come.
 
         left, right: order columns, `$substream` with substreams, key columns and the side's own columns;
         no row behind the watermark of an earlier call. The result has the order columns, `$substream` and
-        the columns of both sides; None if there is no row.
+        the columns of both sides; None if there is no row. Raises EvaluationError for a pair on which the
+        condition fails; with `on_failure` such pairs are told of there and do not match.
         """
         logs = self._logs(state)
         fresh_left = self._numbered(unify(left), state) if left else None
@@ -106,13 +113,13 @@ class IntervalJoin:
             first_ticks, last_ticks = int(times.min()) + self.lower_ticks, int(times.max()) + self.upper_ticks
             for theirs in (fresh_right, _read(logs.right, first_ticks, last_ticks)):
                 if theirs is not None:
-                    matched.append(self._meet(fresh_left, theirs, made))
+                    matched.append(self._meet(fresh_left, theirs, made, on_failure))
         if fresh_right is not None:
             times = fresh_right[SYSTEM_TIMESTAMP].to_numpy()
             first_ticks, last_ticks = int(times.min()) - self.upper_ticks, int(times.max()) - self.lower_ticks
             held = _read(logs.left, first_ticks, last_ticks)
             if held is not None:
-                matched.append(self._meet(held, fresh_right, made))
+                matched.append(self._meet(held, fresh_right, made, on_failure))
         came = progress
         if self._outer:
             for rows in matched:
@@ -175,7 +182,9 @@ class IntervalJoin:
 
     # ------------------------------------------------------------ pairs
 
-    def _meet(self, left: pa.Table, right: pa.Table, made: list[pa.Table]) -> pa.Table:
+    def _meet(
+        self, left: pa.Table, right: pa.Table, made: list[pa.Table], on_failure: OnFailure | None
+    ) -> pa.Table:
         """Adds the pairs of both tables to `made`; answers with time and number of the left rows in them."""
         keys = coded(left, right, self.keys)
         seen = np.zeros(left.num_rows, np.bool_)
@@ -183,7 +192,7 @@ class IntervalJoin:
             first, last = self._admissible(left)
             for ours, theirs in pairs(keys, first, last, right[SYSTEM_TIMESTAMP].to_numpy()):
                 if self.condition is not None and len(ours):
-                    holds = self.condition(self._candidates(left, right, ours, theirs))
+                    holds = self.condition(self._candidates(left, right, ours, theirs), on_failure)
                     ours, theirs = ours[holds], theirs[holds]
                 if len(ours):
                     made.append(self._pairs(left, right, ours, theirs))

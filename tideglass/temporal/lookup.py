@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.core.errors import EvaluationError
+from tideglass.core.failing import OnFailure
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
 from tideglass.core.values import flat
 from tideglass.temporal.matching import (
@@ -30,7 +31,7 @@ from tideglass.temporal.matching import (
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 #: Tells for pairs of rows, given as a table, in which of them a condition holds.
-Condition = Callable[[pa.Table], Mask]
+Condition = Callable[[pa.Table, OnFailure | None], Mask]
 
 _AS_THEY_ARE = frozenset((Type.BIGINT, Type.DATETIME, Type.NVARCHAR, Type.RECORD, Type.ARRAY))
 _WHOLE = frozenset((Type.BIGINT, Type.DATETIME))
@@ -213,13 +214,17 @@ class ReferenceJoin:
     condition: Condition | None = None
     condition_columns: tuple[str, ...] = ()
 
-    def join(self, rows: pa.Table, table: ReferenceTable) -> pa.Table:
-        """The joined rows: in the order of `rows`, the matches of one in the order of the table."""
+    def join(self, rows: pa.Table, table: ReferenceTable, on_failure: OnFailure | None = None) -> pa.Table:
+        """The joined rows: in the order of `rows`, the matches of one in the order of the table.
+
+        Raises EvaluationError for a pair on which the condition fails; with `on_failure` such pairs are told
+        of there and do not match.
+        """
         lefts: list[Integers] = []
         rights: list[Integers] = []
         for ours, theirs in table.pairs(rows):
             if self.condition is not None and len(ours):
-                holds = self.condition(self._candidates(rows, table.rows, ours, theirs))
+                holds = self.condition(self._candidates(rows, table.rows, ours, theirs), on_failure)
                 ours, theirs = ours[holds], theirs[holds]
             lefts.append(ours)
             rights.append(theirs)

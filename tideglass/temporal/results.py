@@ -122,7 +122,7 @@ def _sum(spec: AggregateSpec, closed: pa.Table) -> Column:
             integers = alone.cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise EvaluationError(
-                "The result of function sum is out of the range of type 'bigint'."
+                "The result of function sum is out of the range of type 'bigint'.", spec.span
             ) from error
     if not has_float.any():
         return integers, Type.BIGINT
@@ -203,7 +203,9 @@ def _single(spec: AggregateSpec, columns: Sequence[Column], several: Any) -> lis
         here = [place for place, values in enumerate(lists) if values[row] is not None]
         if any(columns[place][1] is Type.DATETIME for place in here):
             names = " and ".join(f"'{columns[place][1]}'" for place in here)
-            raise EvaluationError(f"Values of types {names} cannot be compared by function {spec.function}.")
+            raise EvaluationError(
+                f"Values of types {names} cannot be compared by function {spec.function}.", spec.span
+            )
         # Python compares int, float and bool exactly; NaN is after every number
         ranked = [(math.isnan(lists[place][row]), lists[place][row]) for place in here]
         best = ranked.index(min(ranked) if spec.function == "min" else max(ranked))

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.sql import query
 from tideglass.core.types import (
     ARRIVAL,
@@ -87,12 +88,16 @@ class WindowAggregate:
             case Session(timeout, max_duration):
                 return SessionWindow(timeout, max_duration, scope, keys, substreams)
 
-    def partial(self, rows: pa.Table) -> pa.Table:
+    def partial(self, rows: pa.Table, on_failure: OnFailure | None = None) -> pa.Table:
         """Rows of one chunk as partial aggregates: one row per window, piece of time and group.
 
         rows: order columns, `$substream` with substreams, key columns, session columns and the columns
-        the aggregates name; any type of value. Raises EvaluationError for a value its function refuses.
+        the aggregates name; any type of value. Raises EvaluationError for a value its function refuses;
+        with `on_failure` such rows are told of there and left out.
         """
+        return of_sound_rows(self._partials, rows, on_failure)
+
+    def _partials(self, rows: pa.Table) -> pa.Table:
         cells = Cells(rows, self.aggregates)
         if not cells.sql:
             # nothing but keys is asked for, and still the group must show
@@ -120,12 +125,20 @@ class WindowAggregate:
         result = grouped.aggregate(rows, cells.sql)
         return result.append_column(WINDOW, pa.array(np.full(result.num_rows, number, np.int8)))
 
-    def advance(self, partials: Sequence[pa.Table], progress: Progress, state: State) -> pa.Table:
+    def advance(
+        self,
+        partials: Sequence[pa.Table],
+        progress: Progress,
+        state: State,
+        on_failure: OnFailure | None = None,
+    ) -> pa.Table:
         """Adds partials to the state and closes what `progress` allows.
 
         No row of `partials` may be behind the watermark of an earlier call. Returns rows as described in
         `results`, by ($ts, window, canonical key): `$ts` and `$arrival` the window's end, keys,
-        aggregates, `$window` if the windows have ids, `$substream` with substreams.
+        aggregates, `$window` if the windows have ids, `$substream` with substreams. Raises EvaluationError
+        for a group without a result, such as a sum that overflows; with `on_failure` such groups are told
+        of there and left out.
         """
         previous = Progress.from_bytes(state.get(_PROGRESS))
         closed: list[pa.Table] = []
@@ -138,7 +151,7 @@ class WindowAggregate:
         encoded = progress.to_bytes()
         if state.get(_PROGRESS) != encoded:
             state.put(_PROGRESS, encoded)
-        return self._results(closed)
+        return self._results(closed, on_failure)
 
     def oldest_held_ticks(self, state: State) -> int | None:
         """None: a result is stamped with its window's end, which the watermark has not passed before.
@@ -158,9 +171,16 @@ class WindowAggregate:
             foreign += [LAST, *(name for name in self._all_keys if name not in self.key_names)]
         return table.drop_columns([name for name in foreign if name in table.column_names])
 
-    def _results(self, closed: Sequence[pa.Table]) -> pa.Table:
+    def _results(self, closed: Sequence[pa.Table], on_failure: OnFailure | None) -> pa.Table:
         """Closed partials as rows, in their order."""
         table = stack(closed, self._all_keys) if closed else self._nothing()
+        return of_sound_rows(self._finished, table, on_failure, check=self._check)
+
+    def _check(self, table: pa.Table) -> None:
+        for spec in self.aggregates:
+            finish(spec, table)
+
+    def _finished(self, table: pa.Table) -> pa.Table:
         keys = [name for name in self._all_keys if name in table.column_names]
         places, hashes = self._order(table, keys)
         table = table.take(pa.array(places))

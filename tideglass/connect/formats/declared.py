@@ -29,13 +29,17 @@ _NO_NUMBER = r"(?i)^\s*[+-]?(?:nan|inf|infinity)\s*$"
 
 @dataclass(slots=True)
 class Declared:
-    """A declared column: what it should be, what it is, and where the event has no such field."""
+    """A declared column: what it should be, what it is, and where the event has no such field.
+
+    blank_is_null: the format has no other way to write NULL, as CSV.
+    """
 
     name: str
     wanted: Type
     array: pa.Array
     type: Type
     absent: Mask
+    blank_is_null: bool = False
 
 
 def apply_types(
@@ -53,22 +57,28 @@ def apply_types(
         absent = column.absent & keep
         refusals.add_rows(MISSING_COLUMNS, f"the column {column.name} is absent", absent, lines, texts)
         keep &= ~absent
-        array, unfit = convert(column.array, column.type, column.wanted, level)
+        array, unfit = convert(
+            column.array, column.type, column.wanted, level, blank_is_null=column.blank_is_null
+        )
         unfit &= keep
         message = f"a value of the column {column.name} is no {column.wanted.value}"
         refusals.add_rows(TYPE_CONVERSION, message, unfit, lines, texts)
         keep &= ~unfit
         type_ = Type.NULL if array.null_count == len(array) else column.wanted
         values[(column.name,)] = (pa.nulls(len(array)) if type_ is Type.NULL else array, type_)
-        if payload is not None and type_ is not Type.NULL and type_ is not column.type:
+        # a record or an array is never made of anything else
+        changed = type_ is not column.type and type_ not in (Type.NULL, Type.RECORD, Type.ARRAY)
+        if payload is not None and changed:
             payload = _patched(payload, column.name, array, type_)
     return payload
 
 
-def convert(array: pa.Array, type_: Type, wanted: Type, level: str = "1.2") -> tuple[pa.Array, Mask]:
+def convert(
+    array: pa.Array, type_: Type, wanted: Type, level: str = "1.2", *, blank_is_null: bool = False
+) -> tuple[pa.Array, Mask]:
     """The values as `wanted`, and which of them do not fit (NULL in the result).
 
-    FLOAT takes no NaN or infinity from level 1.1 on. BIT below level 1.2 is BIGINT 0 or 1.
+    FLOAT takes no NaN or infinity from level 1.1 on. A text is that of CAST; a record or array has none.
     """
     if type_ is Type.NULL:
         return pa.nulls(len(array), arrow_type(wanted)), np.zeros(len(array), np.bool_)
@@ -81,10 +91,10 @@ def convert(array: pa.Array, type_: Type, wanted: Type, level: str = "1.2") -> t
             part = from_variant(variant, own)
             if part.null_count < len(part):
                 result = pc.coalesce(result, _convert_uniform(part, own, wanted, level))
-    blank = pc.equal(pc.utf8_trim_whitespace(array), "") if type_ is Type.NVARCHAR else None
     unfit = np.asarray(result.is_null()) & np.asarray(array.is_valid())
-    if blank is not None and wanted is not Type.NVARCHAR:
-        unfit &= ~np.asarray(pc.fill_null(blank, False))  # an empty CSV field is NULL
+    if blank_is_null and type_ is Type.NVARCHAR and wanted is not Type.NVARCHAR:
+        blank = pc.equal(pc.utf8_trim_whitespace(array), "")
+        unfit &= ~np.asarray(pc.fill_null(blank, False))
     return result, unfit
 
 
@@ -101,8 +111,8 @@ def _convert_uniform(array: pa.Array, type_: Type, wanted: Type, level: str) -> 
             return _asked(
                 f"CASE WHEN regexp_matches(x, '{_INTEGER}') THEN TRY_CAST(trim(x) AS BIGINT) END", array
             )
-        case (Type.FLOAT, Type.BIGINT):
-            return pc.cast(array, pa.float64(), safe=False)
+        case (Type.FLOAT, Type.BIGINT | Type.BIT):
+            return pc.cast(array.cast(pa.int64()), pa.float64(), safe=False)
         case (Type.FLOAT, Type.NVARCHAR):
             number = f"CASE WHEN regexp_matches(x, '{_NUMBER}') THEN TRY_CAST(trim(x) AS DOUBLE) END"
             if level < "1.1":
@@ -110,13 +120,20 @@ def _convert_uniform(array: pa.Array, type_: Type, wanted: Type, level: str) -> 
                 return _asked(f"CASE {special} ELSE {number} END", array)
             read = _asked(number, array)
             return pc.if_else(pc.is_finite(read), read, nothing)
-        case (Type.NVARCHAR, Type.BIGINT | Type.FLOAT | Type.BIT):
+        case (Type.NVARCHAR, Type.BIGINT):
             return _asked("CAST(x AS VARCHAR)", array)
+        case (Type.NVARCHAR, Type.BIT):
+            return _asked("CASE WHEN x THEN '1' WHEN NOT x THEN '0' END", array)
+        case (Type.NVARCHAR, Type.FLOAT):
+            whole = "CAST(CAST(x AS BIGINT) AS VARCHAR)"
+            return _asked(
+                f"CASE WHEN x = trunc(x) AND abs(x) < 1e15 THEN {whole} ELSE CAST(x AS VARCHAR) END", array
+            )
         case (Type.NVARCHAR, Type.DATETIME):
             return texts_of_ticks(array)
         case (Type.DATETIME, Type.NVARCHAR):
             return ticks_of_texts(array)
-        case (Type.BIT, Type.BIGINT):
+        case (Type.BIT, Type.BIGINT | Type.FLOAT):
             return _asked("CASE x WHEN 1 THEN true WHEN 0 THEN false END", array)
         case (Type.BIT, Type.NVARCHAR):
             return _asked(

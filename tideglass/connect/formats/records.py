@@ -50,7 +50,9 @@ def decode_columns(
         for name, wanted in fields.payload_types:
             own = match_name(names, name)
             array, type_ = columns[own] if own is not None else (pa.nulls(count), Type.NULL)
-            found.append(Declared(name, wanted, array, type_, np.full(count, own is None)))
+            found.append(
+                Declared(name, wanted, array, type_, np.full(count, own is None), blank_is_null=True)
+            )
         apply_types(found, values, None, level, keep, refusals, lines, texts)
         for name, _ in fields.payload_types:
             own = match_name(names, name)

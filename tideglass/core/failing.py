@@ -1,0 +1,77 @@
+"""Rows that make an evaluation fail: found among the others, left out and told of (`asa.md` A-33)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tideglass.core.errors import EvaluationError
+
+_Result = TypeVar("_Result")
+
+#: Told of rows that are left out: how many, and why the first of them failed.
+OnFailure: TypeAlias = Callable[[int, EvaluationError], None]
+
+
+def failing_rows(fails: Callable[[pa.Table], bool], table: pa.Table) -> npt.NDArray[np.int64]:
+    """The places of all rows on which `fails` is true; it is true for a table with any such row."""
+    found: list[int] = []
+    parts = [(0, table.num_rows)] if table.num_rows and fails(table) else []
+    while parts:
+        start, count = parts.pop()
+        if count == 1:
+            found.append(start)
+            continue
+        half = count // 2
+        parts += [
+            (first, rows)
+            for first, rows in ((start, half), (start + half, count - half))
+            if fails(table.slice(first, rows))
+        ]
+    return np.array(sorted(found), np.int64)
+
+
+def kept_of(rows: int, failing: npt.NDArray[np.int64]) -> pa.Array:
+    """Which of so many rows are not among the failing ones."""
+    kept = np.ones(rows, np.bool_)
+    kept[failing] = False
+    return pa.array(kept)
+
+
+def of_sound_rows(
+    compute: Callable[[pa.Table], _Result],
+    table: pa.Table,
+    on_failure: OnFailure | None,
+    check: Callable[[pa.Table], object] | None = None,
+) -> _Result:
+    """What `compute` gives for the table; with `on_failure`, for its rows without those that fail alone.
+
+    check: fails on the same rows as `compute`, at less cost. A failure without `on_failure`, or of rows
+    none of which fails alone, is raised.
+    """
+    if on_failure is None:
+        return compute(table)
+    try:
+        return compute(table)
+    except EvaluationError:
+        failing = failing_rows(partial(_fails, check or compute), table)
+        if not len(failing):
+            raise
+    try:
+        compute(table.slice(int(failing[0]), 1))
+    except EvaluationError as error:
+        on_failure(len(failing), error)
+    return compute(table.filter(kept_of(table.num_rows, failing)))
+
+
+def _fails(compute: Callable[[pa.Table], object], table: pa.Table) -> bool:
+    try:
+        compute(table)
+    except EvaluationError:
+        return True
+    return False
