@@ -12,9 +12,15 @@ import pytest
 from project_on_disk import OnDisk, at, disordered
 from test_run import SMALL_BATCH_BYTES, stop_when
 
+from tideglass.connect.inputs.files import FileInput
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import parse_ticks
+from tideglass.job.estimate import estimate, measured
+from tideglass.job.experiment import experiment
+from tideglass.job.project import load_project
+from tideglass.job.runner import RunOptions, plan_job
 from tideglass.job.start import StartMode
+from tideglass.plan.replay import read_backs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,3 +139,22 @@ def test_two_instances_of_a_job_in_two_places_give_the_same_rows(
     shutil.copytree(one.folder / "events", tmp_path / "copy")
     two.run(inputs={"events": tmp_path / "copy"}, key_groups=3, batch_bytes=SMALL_BATCH_BYTES * 3)
     assert given(one) == given(two) == whole
+
+
+def test_the_experiment_reads_what_a_restart_reads_and_leaves_nothing_behind(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    project = make(tmp_path / "job", spark)
+    loaded = load_project(project.folder)
+    job = plan_job(loaded, RunOptions(once=True))
+    streams = [each for spec in job.inputs.values() for each in measured(FileInput(spec))]
+    newest_ticks = max(each.newest_ticks or 0 for each in streams)
+    before = sorted(project.folder.rglob("*"))
+    took = experiment(loaded, RunOptions(once=True, key_groups=2), newest_ticks, spark)
+    assert sorted(project.folder.rglob("*")) == before
+    again = project.run(start_mode=StartMode.TIME, start_at_ticks=newest_ticks)
+    assert took.events == again.events
+    assert took.seconds > 0
+    found = estimate(streams, read_backs(job.compiled.plan, job.compiled.topology), took.speed, {})
+    assert found.events == pytest.approx(took.events, rel=0.01)
+    assert found.seconds == pytest.approx(took.seconds, rel=0.01)

@@ -61,7 +61,7 @@ def read_backs(plan: Plan, topology: Topology, *, behind_watermark: bool = False
         readers = [reader for reader in topology.readers if reader.input == name]
         lags = [reader.policies.floor_lag_ticks for reader in readers]
         least = min((lag for lag in lags if lag is not None), default=None)
-        result[name] = ReadBack(spans_ticks[name], _early_ticks(readers), least)
+        result[name] = ReadBack(spans_ticks.get(name, 0), _early_ticks(readers), least)
     return result
 
 
