@@ -227,3 +227,17 @@ def test_the_manifest_comes_back_as_it_was_written(bench: Bench):
     assert manifest.identity is not None
     assert manifest.identity.schemas == {"sensor": {"deviceId": "", "readAt": ""}}
     assert os.path.isabs(manifest.identity.inputs["sensor"]["path"]) is False
+
+
+def test_a_manifest_of_another_version_is_told_apart(bench: Bench):
+    bench.begin()
+    content = json.loads(bench.directory.manifest.read_text())
+    content["identity"]["steps"] = 7
+    bench.directory.manifest.write_text(json.dumps(content))
+    found = read_manifest(bench.directory.manifest)
+    assert found is not None
+    assert (found.identity, found.begun.generation) == (None, 1)
+    assert told(bench, fresh=True) == ()
+    bench.directory.manifest.write_text(json.dumps(content | {"begun": []}))
+    with pytest.raises(StateError, match=r"manifest\.json cannot be read"):
+        bench.begin()

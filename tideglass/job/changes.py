@@ -26,7 +26,11 @@ def changes_between(before: Manifest, now: Identity) -> Changes:
     """What a job directory's manifest and a job that is to run in it differ in."""
     known = before.identity
     if known is None:
-        words = f"its state has format {before.state_format}, this version's is {STATE_FORMAT}"
+        words = (
+            "its manifest is that of another version"
+            if before.state_format == STATE_FORMAT
+            else f"its state has format {before.state_format}, this version's is {STATE_FORMAT}"
+        )
         return Changes((words,), keeps_state=False)
     told = (
         *_steps(known, now),

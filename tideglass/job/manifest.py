@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ class Identity:
 class Manifest:
     """The identity of the job when it last started, and the plan its newest generation began with.
 
-    identity: None when a version of this package wrote it whose state this one cannot read.
+    identity: None when another version of this package wrote it, which this one cannot compare itself with.
     """
 
     state_format: int
@@ -148,11 +149,12 @@ def read_manifest(path: Path) -> Manifest | None:
     try:
         content = json.loads(text)
         state_format = int(content["state_format"])
-        if state_format == STATE_FORMAT:
-            return _ADAPTER.validate_json(text)
-    except (ValueError, KeyError, TypeError, ValidationError) as error:
+        generation = int(content.get("begun", {}).get("generation", 1))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StateError(f"{path} cannot be read ({error}); start a new run with --fresh") from error
-    generation = content.get("begun", {}).get("generation", 1)
+    if state_format == STATE_FORMAT:
+        with suppress(ValidationError):  # of a version that tells what a job is made of in another way
+            return _ADAPTER.validate_json(text)
     begun = StartPlan(generation, False, StartMode.BEGINNING, f"state of format {state_format}")
     return Manifest(state_format, begun, None)
 

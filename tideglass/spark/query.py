@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -14,6 +15,7 @@ from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.message import Kind, Message, for_driver, raise_failure
+from tideglass.spark.checkpoint import relocate
 from tideglass.spark.failure import explained
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
 from tideglass.spark.session import LOCAL_CHECKPOINTS
@@ -71,6 +73,7 @@ def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Co
     spark.conf.set("spark.sql.shuffle.partitions", str(job.topology.key_groups))
     if "://" not in options.checkpoint:
         spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", LOCAL_CHECKPOINTS)
+        relocate(Path(options.checkpoint))
     spark.dataSource.register(JobSource)
     source = spark.readStream.format(JobSource.name()).option("job", job.option()).load()
 

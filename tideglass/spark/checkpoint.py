@@ -1,0 +1,46 @@
+"""Spark's checkpoint of a job that was moved: it tells where it is, and must be told where it is now.
+
+Of all its files only the metadata of stateful operators holds absolute paths: those of the state's schema,
+which lie in the checkpoint themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+_SCHEMAS = "_stateSchema"
+
+
+def relocate(checkpoint: Path) -> int:
+    """Let a checkpoint on a local disk name its own directory; the number of files that had another's.
+
+    >>> relocate(Path("nowhere"))
+    0
+    """
+    return sum(_relocate(file, checkpoint) for file in checkpoint.glob("state/*/_metadata/v2/[0-9]*"))
+
+
+def _relocate(file: Path, checkpoint: Path) -> bool:
+    version, _, body = file.read_text().partition("\n")
+    metadata: dict[str, Any] = json.loads(body)
+    operator = file.parents[2].name
+    before = json.dumps(metadata)
+    for store in metadata.get("stateStoreInfo", ()):
+        paths: list[str] = store.get("stateSchemaFilePaths", [])
+        store["stateSchemaFilePaths"] = [_here(path, checkpoint, operator) for path in paths]
+    if json.dumps(metadata) == before:
+        return False
+    temporary = file.with_name(f".{file.name}.moved")
+    temporary.write_text(f"{version}\n{json.dumps(metadata, separators=(',', ':'))}")
+    # The checksum is of the text before; without one the file is read as it is.
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    os.replace(temporary, file)
+    return True
+
+
+def _here(path: str, checkpoint: Path, operator: str) -> str:
+    _, found, rest = path.rpartition(f"/state/{operator}/{_SCHEMAS}/")
+    return f"file:{checkpoint.resolve()}/state/{operator}/{_SCHEMAS}/{rest}" if found else path
