@@ -198,10 +198,20 @@ def test_finished_inputs_look_once_so_that_all_batches_agree(tmp_path: Path) -> 
     assert journaled(tmp_path).find(None) == {"r": 2}
 
 
+def test_an_input_that_is_read_from_elsewhere_has_found_nothing_yet(tmp_path: Path) -> None:
+    day(tmp_path / "in", 1)
+    day(tmp_path / "other", 7)
+    assert journaled(tmp_path).find(None) == {"r": 1}
+    other = reference(tmp_path / "other" / "{date}.json", date_format="YYYY-MM-DD")
+    references = JournaledReferences(str(tmp_path / "journal"), (other,))
+    assert references.find(None) == {"r": 1}
+    assert [keys(each) for each in references.snapshots("r", 1)] == [[7]]
+
+
 def test_a_line_cut_by_a_crash_is_written_again(tmp_path: Path) -> None:
     day(tmp_path / "in", 1)
     journaled(tmp_path).find(None)
-    path = tmp_path / "journal" / "r.jsonl"
+    (path,) = (tmp_path / "journal").iterdir()
     path.write_text(path.read_text() + '{"effective_ti')
     day(tmp_path / "in", 2)
     references = journaled(tmp_path)

