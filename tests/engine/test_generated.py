@@ -1,0 +1,31 @@
+"""Random chains of steps give the oracle's rows, whatever way the events arrive.
+
+The examples are the same in every run. TIDEGLASS_EXAMPLES=2000 draws so many others.
+"""
+
+from __future__ import annotations
+
+import os
+
+from generated import chains_of_steps
+from harness import Manner, manners
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from oracle.strategies import Trial
+from test_properties import check_rows
+
+MORE = os.environ.get("TIDEGLASS_EXAMPLES")
+
+
+@given(chains_of_steps(), manners())
+@examples(
+    deadline=None,
+    print_blob=True,
+    max_examples=int(MORE or 40),
+    derandomize=MORE is None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+def test_chains_of_steps_give_the_oracles_rows_in_any_batches_and_restarts(
+    trial: Trial, manner: Manner
+) -> None:
+    check_rows(trial, manner)
