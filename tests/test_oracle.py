@@ -33,6 +33,14 @@ def test_each_case_says_another_sentence() -> None:
     assert sorted(set(sentences)) == sorted(sentences)
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if c.fails_to_compile], ids=named)
+def test_a_refusal_has_a_code_a_place_a_reason_and_a_remedy(case: Case) -> None:
+    assert case.error_code
+    assert case.error_place
+    assert any(line.startswith("hint: ") for line in case.told)
+    assert any(not line.startswith("hint: ") for line in case.told)
+
+
 def test_rows_compare_as_multisets() -> None:
     assert compare([{"a": 1}, {"a": 2}], [{"a": 2}, {"a": 1}]) == []
     assert compare([{"a": 1}, {"a": 1}], [{"a": 1}]) == ['unexpected {"a": 1}']

@@ -55,7 +55,8 @@ def positive_ticks(duration: tree.Duration, what: str, diagnostics: Diagnostics)
         return None
     span = duration.amount.span
     if ticks <= 0:
-        diagnostics.error("WINDOW_SIZE", f"the {what} must be greater than zero", span)
+        hint = "use a positive number, at most 7 days"
+        diagnostics.error("WINDOW_SIZE", f"the {what} must be greater than zero", span, hint)
         return None
     if ticks > LONGEST_TICKS:
         diagnostics.error(

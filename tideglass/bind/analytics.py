@@ -251,7 +251,10 @@ def _call_of_values(
         given = constant(call.args[1])
         if not isinstance(given, int) or given < 1:
             diagnostics.error(
-                "LAG_OFFSET", "the offset of LAG must be a constant, 1 or more", call.args[1].span
+                "LAG_OFFSET",
+                "the offset of LAG must be a constant, 1 or more",
+                call.args[1].span,
+                "LAST(...) has the current row among those it looks at",
             )
         else:
             offset = given

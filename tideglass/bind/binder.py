@@ -131,7 +131,10 @@ class _ScriptBinder:
             rows = self._nested_query(step.query)
             if key in bound:
                 self._diagnostics.error(
-                    "DUPLICATE_STEP", f"another step is already named {step.name.text!r}", step.name.span
+                    "DUPLICATE_STEP",
+                    f"another step is already named {step.name.text!r}",
+                    step.name.span,
+                    "give every step a name of its own",
                 )
                 continue
             bound[key] = BoundStep(step.name.text, rows, step.name.span, self._bare_input(step.query))

@@ -175,6 +175,7 @@ def _system(call: tree.Call, name: str, binder: Binder) -> Expr:
             "WINDOW_ID_HERE",
             f"System.Window() can be used in the SELECT list of a GROUP BY only, not in {binder.clause.name}",
             call.span,
+            "select it AS a column there, and use the column in the next step",
         )
         return Literal(None, call.span)
     has_ids = binder.grouping is not None and binder.grouping.has_window_ids
@@ -207,7 +208,8 @@ def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
         return Literal(None, call.span)
     if name in WINDOW_FUNCTIONS:
         message = f"{call.name.text} can stand in GROUP BY only"
-        binder.diagnostics.error("WINDOW_OUTSIDE_GROUP_BY", message, call.span)
+        hint = "the end of a row's window is System.Timestamp(), its name System.Window().Id"
+        binder.diagnostics.error("WINDOW_OUTSIDE_GROUP_BY", message, call.span, hint)
         return Literal(None, call.span)
     hint = _HINTS.get(name) or did_you_mean(call.name.text, _built_in_names())
     hint = hint or "a JavaScript function is called as UDF.name(...)"

@@ -169,7 +169,10 @@ class Sources:
             return ()
         if clause.into is not None and clause.into < 2:
             self.environment.diagnostics.error(
-                "PARTITION_COUNT", "PARTITION BY ... INTO needs a count of 2 or more", clause.span
+                "PARTITION_COUNT",
+                "PARTITION BY ... INTO needs a count of 2 or more",
+                clause.span,
+                "leave INTO out to keep the partitions as they are",
             )
         expressions = Expressions(Scope((named,), self.environment), self.environment, PARTITION_BY)
         return tuple(expressions.value(key) for key in clause.exprs)

@@ -96,6 +96,7 @@ def _check_ids(members: Sequence[tree.WindowCall], diagnostics: Diagnostics) -> 
                 "WINDOW_ID_TWICE",
                 f"another window has the id {member.id.value!r} (ids are compared without regard to case)",
                 member.id.span,
+                "give every window an id of its own",
             )
         else:
             seen.add(member.id.value.casefold())
