@@ -6,6 +6,7 @@ When a figure has grown for a good reason, or fallen: `make costs` keeps the new
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from kernel_work import QUERIES, WORK, running
 from tideglass.core import sql
 from tideglass.temporal.window_aggregate import WindowAggregate
 
-Partial = Callable[[WindowAggregate, pa.Table], pa.Table]
+Partial = Callable[..., pa.Table]
 
 
 @pytest.mark.parametrize("case", list(WORK))
@@ -31,9 +32,9 @@ def test_every_threshold_belongs_to_a_kernel() -> None:
 def one_by_one(plain: Partial) -> Partial:
     """A loop over the rows in Python."""
 
-    def partial(self: WindowAggregate, rows: pa.Table) -> pa.Table:
+    def partial(self: WindowAggregate, rows: pa.Table, *more: Any) -> pa.Table:
         longest = max((str(value) for value in rows.column(0).to_pylist()), default="")
-        return plain(self, rows) if longest else rows
+        return plain(self, rows, *more) if longest else rows
 
     return partial
 
@@ -41,8 +42,8 @@ def one_by_one(plain: Partial) -> Partial:
 def copied(plain: Partial) -> Partial:
     """A copy of every column."""
 
-    def partial(self: WindowAggregate, rows: pa.Table) -> pa.Table:
-        return plain(self, rows.take(pa.array(range(rows.num_rows))))
+    def partial(self: WindowAggregate, rows: pa.Table, *more: Any) -> pa.Table:
+        return plain(self, rows.take(pa.array(range(rows.num_rows))), *more)
 
     return partial
 
@@ -50,10 +51,10 @@ def copied(plain: Partial) -> Partial:
 def asked_twice(plain: Partial) -> Partial:
     """A statement that would not be needed."""
 
-    def partial(self: WindowAggregate, rows: pa.Table) -> pa.Table:
+    def partial(self: WindowAggregate, rows: pa.Table, *more: Any) -> pa.Table:
         for _ in range(5):
             sql.query("SELECT count(*) FROM rows", rows=rows.select([0]))
-        return plain(self, rows)
+        return plain(self, rows, *more)
 
     return partial
 
