@@ -14,6 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
 import tideglass
 from tideglass.spark.session import local_session
 
@@ -86,21 +89,48 @@ for name, output in outputs.items():
 
 # %% [markdown]
 # Each output is an ordinary streaming DataFrame: choose a sink, a trigger and a checkpoint. Started again
-# with the same checkpoint, it goes on where it stopped.
+# with the same checkpoint, it goes on where it stopped. One goes to Parquet files, the other through Spark's
+# own columns to a function that is given every batch.
 
 # %%
-for name, output in outputs.items():
-    (
-        output.writeStream.format("parquet")
-        .option("checkpointLocation", str(folder / "checkpoints" / name))
-        .trigger(availableNow=True)
-        .start(str(folder / name))
-        .awaitTermination()
-    )
+running = (
+    outputs["perTenSeconds"]
+    .writeStream.format("parquet")
+    .option("checkpointLocation", str(folder / "checkpoints" / "perTenSeconds"))
+    .trigger(availableNow=True)
+    .start(str(folder / "perTenSeconds"))
+)
+running.awaitTermination()
+
+
+def keep(batch: DataFrame, batch_id: int) -> None:
+    batch.write.mode("overwrite").json(str(folder / "hot" / f"batch={batch_id}"))
+
+
+(
+    outputs["hot"]
+    .withColumn("fahrenheit", fn.col("temperature") * 1.8 + 32)
+    .writeStream.foreachBatch(keep)
+    .option("checkpointLocation", str(folder / "checkpoints" / "hot"))
+    .trigger(availableNow=True)
+    .start()
+    .awaitTermination()
+)
 per_ten_seconds = spark.read.parquet(str(folder / "perTenSeconds")).orderBy("until", "sensor")
-hot = spark.read.parquet(str(folder / "hot"))
+hot = spark.read.schema("sensor STRING, floor INT, temperature DOUBLE, fahrenheit DOUBLE, at TIMESTAMP").json(
+    str(folder / "hot")
+)
 per_ten_seconds.show(truncate=False)
 hot.show(truncate=False)
+
+# %% [markdown]
+# What became of every event: the books of the time policies. Spark's own listeners see the same figures in
+# the progress of the query, as observed metrics named `tideglass`.
+
+# %%
+books = tideglass.metrics(running)
+print(books.by_api_name())
+print("observed:", running.lastProgress.observedMetrics["tideglass"]["readings.adjusted_out_of_order"])
 
 # %% [markdown]
 # The same over what has been recorded: a finished DataFrame ends, so the last windows come out as well.

@@ -1,6 +1,7 @@
 """Azure Stream Analytics jobs on Apache Spark, with exact treatment of time.
 
     query       a query over Spark DataFrames, streaming or not
+    metrics     what became of the events of such a query
     FrameInput  a DataFrame as an input: which columns say arrival time, partition and offset
     kafka       a Kafka topic as an input, read by Spark's own connector
     Job         an ASA project: load it, choose options, run it
@@ -14,17 +15,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tideglass.job.dataframes import query
+    from tideglass.job.dataframes import metrics, query
     from tideglass.job.handle import Job
     from tideglass.spark.frames import FrameInput
     from tideglass.spark.kafka import kafka
 
-__all__ = ["FrameInput", "Job", "kafka", "query"]
+__all__ = ["FrameInput", "Job", "kafka", "metrics", "query"]
 
 _HOMES = {
     "FrameInput": "tideglass.spark.frames",
     "Job": "tideglass.job.handle",
     "kafka": "tideglass.spark.kafka",
+    "metrics": "tideglass.job.dataframes",
     "query": "tideglass.job.dataframes",
 }
 

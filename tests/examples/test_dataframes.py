@@ -31,7 +31,11 @@ def test_the_dataframes_example_shows_what_it_says():
     done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     streamed, hot, recorded = tables(done.stdout)
-    assert hot == [("north", "1", "35.0", "2026-01-01 12:00:13")]
+    assert hot == [("north", "1", "35.0", "95.0", "2026-01-01 12:00:13")]
+    assert "'InputEvents': 7" in done.stdout
+    assert "'LateInputEvents': 1" in done.stdout
+    assert "'DroppedOrAdjustedEvents': 0" in done.stdout
+    assert "observed: 0" in done.stdout
     assert recorded == [
         ("north", "2", "21.0", "2026-01-01 12:00:10"),
         ("south", "2", "18.25", "2026-01-01 12:00:10"),

@@ -17,10 +17,15 @@ from pyspark.errors import StreamingQueryException
 import tideglass
 from tideglass.core.errors import InputError, QueryError, TideglassError
 from tideglass.core.time import format_ticks, ticks_of_datetime
-from tideglass.testing import run
+from tideglass.job.metrics import Metrics
+from tideglass.job.settings import from_options
+from tideglass.runtime.local import LocalDriver
+from tideglass.runtime.message import Kind
+from tideglass.testing import compile_rows, partition_batches, run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 SCHEMA = "device STRING, v BIGINT, t STRING, arrived TIMESTAMP, p INT"
 SETTINGS = {"late_arrival": "5s", "out_of_order": "2s", "policy": "adjust"}
@@ -136,6 +141,81 @@ def test_a_finished_dataframe_gives_what_the_kit_gives_and_is_flushed(spark: Spa
     for name, output in outputs.items():
         assert collected(output) == expected[name]
     assert outputs["counts"].where("device = 'end'").count() == 1
+
+
+def test_the_accounting_of_a_stream_adds_up_and_goes_on_after_a_restart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """In Spark's own progress, for listeners, and as the metrics a project's run gives."""
+    rows = events()
+    bad = {"device": "bad", "v": 0, "t": None, "arrived": at(901), "p": 0}
+    stream = Stream(spark, tmp_path / "in")
+    for part in (rows[:70], rows[70:150]):
+        stream.put(part)
+
+    def drain() -> StreamingQuery:
+        counts = tideglass.query(spark, QUERY, {"events": (stream.df, COLUMNS)}, SETTINGS)["counts"]
+        writer = counts.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
+        started = writer.trigger(availableNow=True).start()
+        started.awaitTermination()
+        return started
+
+    first = tideglass.metrics(drain())
+    assert first.events == 150
+    stream.put([*rows[150:], bad])
+    query = drain()
+    found = tideglass.metrics(query)
+    expected = accounting(rows)
+    assert found.by_api_name() == {
+        **expected,
+        "InputEvents": len(rows) + 1,
+        "InputEventBytes": found_bytes(found),
+    }
+    assert expected["LateInputEvents"] > first.by_api_name()["LateInputEvents"] > 0
+    (facts,) = found.partitions.values()
+    assert (facts.input, facts.counters.dropped_bad_timestamp) == ("events", 1)
+    assert found.watermark_delay_seconds is not None
+    observed = query.lastProgress.observedMetrics["tideglass"].asDict()
+    assert observed["events.adjusted_late"] == facts.counters.adjusted_late
+
+
+def found_bytes(metrics: Metrics) -> int:
+    return sum(facts.bytes for facts in metrics.partitions.values())
+
+
+def accounting(rows: Sequence[Row]) -> dict[str, int]:
+    """What the in-process driver counts of the same rows."""
+    given = [
+        {**{k: v for k, v in row.items() if k not in ("arrived", "p")}, "_arrival": row["arrived"]}
+        | {"_partition": row["p"]}
+        for row in rows
+    ]
+    metrics = Metrics()
+    topology = compile_rows(QUERY, {"events": given}, from_options(SETTINGS)).topology
+    for message in LocalDriver(topology).run(partition_batches(topology, {"events": given}), final=True):
+        if message.kind is Kind.REPORT:
+            metrics.take_report(message.json())
+    return metrics.by_api_name()
+
+
+def test_the_accounting_of_finished_dataframes_is_there_after_the_first_action(spark: SparkSession) -> None:
+    df = spark.createDataFrame(
+        [(n, at(n - (40 if n % 10 == 0 else 0)), at(n)) for n in range(100, 200)],
+        "v BIGINT, t STRING, a STRING",
+    )
+    query = """
+    SELECT v INTO o FROM e TIMESTAMP BY t
+    SELECT COUNT(*) AS n INTO p FROM e TIMESTAMP BY DATEADD(second, 1, t) GROUP BY TumblingWindow(second, 10)
+    """
+    outputs = tideglass.query(spark, query, {"e": (df, {"arrival": "a"})}, SETTINGS)
+    assert outputs["o"].orderBy("v").count() == 100
+    found = tideglass.metrics(outputs["o"])
+    assert found.events == 100
+    late = [facts.counters.metrics()["LateInputEvents"] for facts in found.partitions.values()]
+    assert late == [10, 10]  # by each of the two clocks the query reads the input by
+    assert tideglass.metrics(outputs["p"]).partitions == found.partitions
+    with pytest.raises(TideglassError, match="StreamingQuery that start"):
+        tideglass.metrics(df)
 
 
 def test_the_columns_have_types_before_anything_runs(spark: SparkSession) -> None:

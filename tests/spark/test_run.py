@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from project_on_disk import QUERY, OnDisk, disordered, event
 
+import tideglass
 from tideglass.connect.outputs import files
 from tideglass.connect.outputs.rows import read_rows
 from tideglass.core.errors import EvaluationError, OutputError, StateError
@@ -86,6 +87,23 @@ def test_a_profile_says_where_the_time_of_batches_and_tasks_went(spark: SparkSes
     assert any("by tumbling 10s" in name for name in of_stage)
     assert profile.run_seconds is not None
     assert 0 < profile.levels[0].cpu_nanoseconds / 1e9 < profile.run_seconds
+
+
+def test_a_project_is_loaded_checked_and_run_from_python(
+    undisturbed: tuple[OnDisk, Metrics], spark: SparkSession, tmp_path: Path
+) -> None:
+    whole, of_whole = undisturbed
+    project = with_events(OnDisk(tmp_path, spark))
+    job = tideglass.Job.load(project.folder, key_groups=2)
+    assert (job.name, job.check()) == ("job", ())
+    finished = job.with_options(once=True, outputs={"high": str(tmp_path / "elsewhere")})
+    batches: list[int] = []
+    metrics = finished.run(lambda batch_id, _, __: batches.append(batch_id), spark)
+    assert metrics.by_api_name() == of_whole.by_api_name()
+    assert len(batches) == metrics.batches
+    assert project.rows("counts") == whole.rows("counts")
+    elsewhere = sorted(json.dumps(row, sort_keys=True) for row in read_rows(tmp_path / "elsewhere"))
+    assert elsewhere == whole.rows("high")
 
 
 def test_a_stopped_run_goes_on_and_a_finished_one_does_nothing(

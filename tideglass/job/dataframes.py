@@ -11,13 +11,18 @@ from tideglass.compile import Compiled, compile_query
 from tideglass.core.errors import Diagnostic, InputError, QueryError, Source
 from tideglass.core.types import Type
 from tideglass.job.manifest import STATE_FORMAT, plan_hash
+from tideglass.job.metrics import Metrics, PartitionFacts
 from tideglass.job.settings import JobSettings, from_options
 from tideglass.plan.types import output_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from tideglass.spark.frames import FrameInput
+
+#: The partition of metrics that are summed over all of an input.
+ALL_PARTITIONS = "*"
 
 #: What may stand for an input: a DataFrame, one with its columns named, or the pair of a DataFrame and
 #: a mapping with the keys arrival, partition, offset.
@@ -63,6 +68,33 @@ def query(
     belongs_to = (STATE_FORMAT, plan_hash(topology), job_settings.to_json(), topology.key_groups, types)
     job = hashlib.sha256(repr(belongs_to).encode()).hexdigest()[:16]
     return query_frames(spark, topology, read, types, job)
+
+
+def metrics(of: StreamingQuery | DataFrame) -> Metrics:
+    """What became of every event so far: early, late, out of order, dropped, refused; and the watermark.
+
+    of: a StreamingQuery that writes an output of `query`, or an output over finished DataFrames, of which
+    the first action is waited for. Counts are totals since the checkpoint began, of all partitions
+    together (`ALL_PARTITIONS`): those of a stream up to its last batch, for inputs heard of in the last
+    hundred batches, which is how many Spark remembers.
+    Raises TideglassError for anything else.
+    """
+    from tideglass.spark.observed import observed_metrics
+
+    found = Metrics()
+    for each in observed_metrics(of):
+        found.partitions[each.input, ALL_PARTITIONS, each.reader] = PartitionFacts(
+            each.input,
+            ALL_PARTITIONS,
+            each.reader,
+            each.counters,
+            each.rejected,
+            each.bytes,
+            each.watermark_ticks,
+            each.last_arrival_ticks,
+            final=False,
+        )
+    return found
 
 
 def _frame(name: str, given: Any) -> FrameInput:

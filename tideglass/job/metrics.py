@@ -163,5 +163,6 @@ class Metrics:
             totals["DeserializationError"] = totals.get("DeserializationError", 0) + seen.rejected
             totals["InputEventBytes"] = totals.get("InputEventBytes", 0) + seen.bytes
         totals["Errors"] = sum(failed.count for failed in self.failed_rows.values())
-        totals["OutputEvents"] = sum(self.output_rows.values())
+        if self.output_rows:  # what Spark's own sinks write is not counted here
+            totals["OutputEvents"] = sum(self.output_rows.values())
         return totals

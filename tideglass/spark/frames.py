@@ -33,6 +33,7 @@ from tideglass.runtime.exchange import RowSink, Sink
 from tideglass.runtime.message import Kind
 from tideglass.spark.ingress import IngressProcessor
 from tideglass.spark.key_groups import key_numbers
+from tideglass.spark.observed import keep, observed
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import staged
 from tideglass.spark.session import SETTINGS
@@ -178,7 +179,11 @@ def query_frames(
     messages = staged(
         messages, topology, sink, key_numbers(topology.key_groups), remembers=True, fails_the_task=True
     )
-    return {name: _rows(messages, ordinal, types[name]) for ordinal, name in enumerate(topology.outputs)}
+    messages, observation = observed(messages, topology)
+    outputs = {name: _rows(messages, ordinal, types[name]) for ordinal, name in enumerate(topology.outputs)}
+    for output in outputs.values():
+        keep(output, observation)
+    return outputs
 
 
 def idles(topology: Topology) -> bool:
