@@ -104,7 +104,7 @@ running.awaitTermination()
 
 
 def keep(batch: DataFrame, batch_id: int) -> None:
-    batch.write.mode("overwrite").json(str(folder / "hot" / f"batch={batch_id}"))
+    batch.write.mode("overwrite").json(str(folder / "hot" / f"batch-{batch_id}"))
 
 
 (
@@ -118,7 +118,7 @@ def keep(batch: DataFrame, batch_id: int) -> None:
 )
 per_ten_seconds = spark.read.parquet(str(folder / "perTenSeconds")).orderBy("until", "sensor")
 hot = spark.read.schema("sensor STRING, floor INT, temperature DOUBLE, fahrenheit DOUBLE, at TIMESTAMP").json(
-    str(folder / "hot")
+    str(folder / "hot" / "*")
 )
 per_ten_seconds.show(truncate=False)
 hot.show(truncate=False)

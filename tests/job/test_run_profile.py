@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from tideglass.cli.profile import profile_tables
+from tideglass.job.metrics import Metrics
 from tideglass.job.profile import OUTPUTS, OUTSIDE, TASKS, Profile, Share, shown_shares
 from tideglass.job.settings import from_options
 from tideglass.runtime.local import LocalDriver
@@ -46,6 +47,18 @@ def test_a_run_in_this_process_tells_the_parts_of_scan_and_stage():
     shares = [share for level in parts.values() for share in level]
     assert sum(share.percent for share in shares) == pytest.approx(100)
     assert sum(share.seconds for share in shares) == pytest.approx(profile.task_seconds)
+
+
+def test_the_metrics_of_a_run_are_the_same_with_a_profile():
+    topology = compile_rows(QUERY, {"i": ROWS}, from_options(None)).topology
+    found: list[dict[str, int]] = []
+    for profile in (False, True):
+        metrics = Metrics()
+        driver = LocalDriver(topology, profile=profile)
+        metrics.take_batch(driver.run(partition_batches(topology, {"i": ROWS}), final=True), {})
+        found.append(metrics.by_api_name())
+    assert found[0] == found[1]
+    assert found[0]["InputEvents"] == len(ROWS)
 
 
 def test_nothing_is_told_unless_asked_for():
