@@ -185,6 +185,8 @@ class Scope:
             raise OracleError(f"not supported by the oracle: {prefix}.{name}")
         if is_analytic(expr):
             return self.analytic(expr)
+        if name == "getmetadatapropertyvalue":
+            return self.metadata(expr.args)
         if name not in scalars.FUNCTIONS:
             raise OracleError(f"not supported by the oracle: {name}")
         if name in scalars.TAKES_DATE_PART:
@@ -194,6 +196,18 @@ class Scope:
         if name not in scalars.TAKES_NULL and None in arguments:
             return None
         return scalars.FUNCTIONS[name](*arguments)
+
+    def metadata(self, args: Sequence[n.Expr]) -> Value:
+        """GetMetadataPropertyValue (4.9): the part behind the last dot names what every input has."""
+        alias, path = args
+        if not isinstance(alias, n.Column) or not isinstance(path, n.Literal):
+            raise OracleError("an input and a path are wanted")
+        bound = self.source(alias.path[0].text)
+        name = str(path.value).replace("[", "").replace("]", "").split(".")[-1]
+        found = lookup(bound.row.metadata, name) if bound is not None and bound.row else None
+        if bound is None or bound.row is None or found is None:
+            raise OracleError(f"no metadata property {name!r}")
+        return bound.row.metadata[found]
 
     # ------------------------------------------------------------ analytic functions (4.2)
 

@@ -187,6 +187,7 @@ def ingest(
                 continue
             mark.rise(floors.get(partition, mark.watermark))
         row.time, row.order = time, (time, arrival, number, partition, offset)
+        row.metadata["EventEnqueuedUtcTime"] = Instant(arrival)
         rows.append(row)
     return in_order(rows)
 
