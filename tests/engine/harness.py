@@ -331,10 +331,15 @@ def play(
 
 
 def take_silence(told: dict[Place, list[SeenSilence]], report: Mapping[str, Any]) -> None:
-    """What a scan says of an idle period."""
-    if report.get("quiet_until_ticks") is not None:
-        seen = SeenSilence(report["next_offset"], report["quiet_until_ticks"])
-        told.setdefault((report["input"], int(report["partition"])), []).append(seen)
+    """What a scan says of an idle period; one that proves to have changed nothing is forgotten."""
+    if "input" not in report:
+        return
+    known = told.setdefault((report["input"], int(report["partition"])), [])
+    if report["silence_held"]:
+        last = max((each.offset for each in known if each.offset < report["next_offset"]), default=None)
+        known[:] = [each for each in known if each.offset != last]
+    if report["quiet_until_ticks"] is not None:
+        known.append(SeenSilence(report["next_offset"], report["quiet_until_ticks"]))
 
 
 def watch(driver: LocalDriver, watched: Watched) -> None:

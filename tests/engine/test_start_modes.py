@@ -158,7 +158,7 @@ def test_a_replay_sees_the_idle_periods_of_the_first_reading(
     trial = replace(trial, settings={**trial.settings, "late_arrival": late})
     start_ticks = at(seconds)
     whole = undisturbed(trial, silences, Manner(takes=(2, 1)))
-    begin = replace(begin_at(trial, start_ticks), silences=whole.silences)
+    begin = replace(begin_at(trial, start_ticks), silences=dict(whole.silences))
     again = played(trial, manner, begin=begin)
     assert given_rows(again) == given_rows(whole, start_ticks)
 

@@ -86,13 +86,8 @@ def test_events_that_silence_raised_are_read_though_they_arrived_before(tmp_path
     plain = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, no_journal(tmp_path))
     place = plain.begins["in"]["0"].next_offset // 29 * 10  # lines are about equally long
     journal = no_journal(tmp_path)
-    report = {
-        "input": "in",
-        "partition": "0",
-        "next_offset": place,
-        "quiet_until_ticks": 35 * TICKS_PER_SECOND,
-    }
-    journal.take({**report, "quiet_until_ticks": 34 * TICKS_PER_SECOND})
+    report = told(place, 35 * TICKS_PER_SECOND)
+    journal.take(told(place, 34 * TICKS_PER_SECOND))
     assert read(sources, begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)) == list(range(29, 50))
     journal.take(report)
     begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)
@@ -104,7 +99,7 @@ def test_what_begun_says_outlives_the_process(tmp_path: Path) -> None:
     put(tmp_path / "in" / "0" / "a.json", range(50))
     sources = source_of(tmp_path / "in")
     journal = no_journal(tmp_path)
-    journal.take({"input": "in", "partition": "0", "next_offset": 3, "quiet_until_ticks": 5})
+    journal.take(told(3, 5))
     begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, left(sources), journal)
     begun.save(tmp_path / "state" / "begun.json")
     again = Begun.load(tmp_path / "state" / "begun.json")
@@ -200,13 +195,18 @@ def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the journal of idle periods
 
 
+def told(next_offset: int, until_ticks: int | None, held: bool | None = None) -> dict[str, Any]:
+    """What the report of a scan says of silence."""
+    place = {"input": "in", "partition": "0", "next_offset": next_offset}
+    return {**place, "quiet_until_ticks": until_ticks, "silence_held": held}
+
+
 def test_the_last_word_on_a_place_counts_and_survives(tmp_path: Path) -> None:
     path = tmp_path / "job" / "silences.jsonl"
     journal = SilenceJournal(path)
     for next_offset, until_ticks in ((5, 10), (5, 30), (5, 20), (9, 40), (9, None)):
-        report = {"input": "in", "partition": "0", "next_offset": next_offset}
-        journal.take({**report, "quiet_until_ticks": until_ticks})
-        journal.take({**report, "quiet_until_ticks": until_ticks})
+        journal.take(told(next_offset, until_ticks))
+        journal.take(told(next_offset, until_ticks))
     assert path.read_text().count("\n") == 3
     with open(path, "a") as file:
         file.write('{"input":"in","par')  # killed while it wrote
@@ -220,10 +220,18 @@ def test_the_last_word_on_a_place_counts_and_survives(tmp_path: Path) -> None:
 def test_a_long_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "silences.jsonl"
     journal = SilenceJournal(path)
-    line = {"input": "in", "partition": "0", "next_offset": 5, "quiet_until_ticks": 1}
-    journal.take(line)
+    journal.take(told(5, 1))
     with open(path, "a") as file:
         file.write(path.read_text() * (LONGEST_BYTES // 50))
-    journal.take({**line, "quiet_until_ticks": 2})
+    journal.take(told(5, 2))
     assert SilenceJournal(path).of(("in", "0")) == (SeenSilence(5, 2),)
     assert path.stat().st_size < 200
+
+
+def test_an_idle_period_that_changed_nothing_is_forgotten(tmp_path: Path) -> None:
+    journal = SilenceJournal(tmp_path / "silences.jsonl")
+    journal.take({"level": 1, "key_group": 0, "watermark_ticks": 0})  # of a stage
+    journal.take(told(5, 10))
+    journal.take(told(9, 20, held=False))  # the next event came earlier than estimated
+    journal.take(told(12, None, held=True))
+    assert journal.of(("in", "0")) == (SeenSilence(5, 10),)

@@ -1,7 +1,8 @@
 """The journal of idle periods: what estimated arrival times moved the watermarks of a job (`asa.md` 1.5).
 
 One line for each, added when the batch that saw it is committed; of those at one place of a partition the
-last counts. A run that reads the same events again applies them at the same places.
+last counts. A run that reads the same events again applies them at the same places. Once the next event has
+arrived no earlier than estimated, an idle period has changed nothing and is forgotten.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ class SilenceJournal:
     path: Path
     _until_ticks: dict[Place, dict[int, int]] = field(default_factory=dict[Place, Any])
     _loaded: bool = False
+    _most_bytes: int = LONGEST_BYTES
 
     def of(self, place: Place) -> tuple[SeenSilence, ...]:
         """The idle periods of a partition, in the order of their places."""
@@ -37,11 +39,16 @@ class SilenceJournal:
 
     def take(self, report: Mapping[str, Any]) -> None:
         """Add what the report of a scan tells, if it tells of silence. Taking one again changes nothing."""
-        until_ticks = report.get("quiet_until_ticks")
-        if until_ticks is None:
+        if "input" not in report:
             return
         self._load()
         known = self._until_ticks.setdefault((report["input"], report["partition"]), {})
+        if report["silence_held"]:
+            before = [offset for offset in known if offset < report["next_offset"]]
+            known.pop(max(before, default=-1), None)
+        until_ticks = report["quiet_until_ticks"]
+        if until_ticks is None:
+            return
         if known.get(report["next_offset"], until_ticks - 1) >= until_ticks:
             return
         known[report["next_offset"]] = until_ticks
@@ -49,8 +56,9 @@ class SilenceJournal:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(line)
-        if self.path.stat().st_size > LONGEST_BYTES:
+        if self.path.stat().st_size > self._most_bytes:
             self._write_anew()
+            self._most_bytes = max(LONGEST_BYTES, 2 * self.path.stat().st_size)
 
     def forget(self) -> None:
         """A job that begins anew has no idle periods yet."""

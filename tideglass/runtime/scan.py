@@ -23,7 +23,7 @@ from tideglass.connect.reference.references import NO_REFERENCES, Known, Referen
 from tideglass.core import profile
 from tideglass.core.errors import EvaluationError, StateError
 from tideglass.core.failing import kept_of
-from tideglass.core.time import AFTER_ALL_TICKS
+from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import (
     ARRIVAL,
     INPUT,
@@ -77,6 +77,7 @@ class ScanState:
 
     ingress: per reader id. held: rows ahead of the watermark, by the number of their EmitOp's state.
     `totals` count since the run began: rejected, bytes. next_offset: no event to come has a lesser one.
+    quiet_until_ticks: what arrival was estimated at in the silence since the last event, if there was any.
     failed: rows left out since the run began, by the number of the operator's state.
     """
 
@@ -85,6 +86,7 @@ class ScanState:
     totals: Mapping[str, int] = field(default_factory=dict[str, int])
     next_offset: int = 0
     failed: Mapping[int, Failed] = field(default_factory=dict[int, Failed])
+    quiet_until_ticks: int = BEFORE_ALL_TICKS
 
     @classmethod
     def beside(cls, peers: Sequence[ScanState]) -> ScanState:
@@ -135,6 +137,7 @@ class ScanState:
                 "totals": dict(self.totals),
                 "next_offset": self.next_offset,
                 "failed": to_plain(self.failed),
+                "quiet_until_ticks": self.quiet_until_ticks,
             }
         ).encode()
         schema = pa.schema([("name", pa.string()), ("body", pa.binary())], metadata={b"scan": header})
@@ -158,7 +161,12 @@ class ScanState:
             else:
                 held[int(id_)] = from_bytes(part)
         return cls(
-            ingress, held, header["totals"], header.get("next_offset", 0), of_plain(header.get("failed", {}))
+            ingress,
+            held,
+            header["totals"],
+            header.get("next_offset", 0),
+            of_plain(header.get("failed", {})),
+            header.get("quiet_until_ticks", BEFORE_ALL_TICKS),
         )
 
 
@@ -226,6 +234,7 @@ class Scan:
         failed = dict(state.failed)
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
         count, next_offset = 0, state.next_offset
+        silence_held: bool | None = None
         for chunk in chunks:
             totals["rejected"] += sum(r.count for r in chunk.rejected)
             totals["bytes"] += chunk.bytes_read
@@ -236,6 +245,8 @@ class Scan:
                     rows, ingress[reader.id] = self._place(reader, partition, table, ingress[reader.id])
                     gathered[reader.id].append(rows)
             if chunk.table.num_rows:
+                if silence_held is None and not chunk.table[ARRIVAL].null_count:
+                    silence_held = chunk.table[ARRIVAL][0].as_py() >= state.quiet_until_ticks
                 next_offset = chunk.table[OFFSET][-1].as_py() + 1
             count += chunk.table.num_rows
             if count >= ROWS_PER_RUN:
@@ -248,7 +259,9 @@ class Scan:
             quiet_until_ticks = estimated_arrival_ticks(
                 ingress[self.readers[0].id], silence.elapsed_ticks, silence.started_ticks
             )
+        quiet_ticks = state.quiet_until_ticks if next_offset == state.next_offset else BEFORE_ALL_TICKS
         if quiet_until_ticks is not None:
+            quiet_ticks = max(quiet_ticks, quiet_until_ticks)
             ingress = self._idle_until(ingress, [SeenSilence(next_offset, quiet_until_ticks)])
         failed = added(failed, self._run(gathered, exchange, held, known))
         progress = {r.id: _progress(r, partition, ingress[r.id], final) for r in self.readers}
@@ -257,9 +270,10 @@ class Scan:
             exchange.mark(op_id, came)
         exchange.known(known)
         waiting = {number: table for number, table in held.items() if table.num_rows}
-        after = ScanState(ingress, waiting, totals, next_offset, failed)
+        after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
         report = after.report(self.input_name, partition_name, errors[:20], final=final)
-        exchange.report(report | {"gives": gives, "quiet_until_ticks": quiet_until_ticks})
+        told = {"quiet_until_ticks": quiet_until_ticks, "silence_held": silence_held}
+        exchange.report(report | told | {"gives": gives})
         return exchange.messages(), after
 
     def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[SeenSilence]) -> dict[int, Ingress]:
