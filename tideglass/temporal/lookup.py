@@ -119,10 +119,12 @@ class ReferenceTable:
         numbers, found = numbers[found >= 0], found[found >= 0]
         low, counts = index.starts[found], index.starts[found + 1] - index.starts[found]
         for first, after in _blocks(counts):
-            here = counts[first:after]
-            lefts = np.repeat(numbers[first:after], here)
-            within = np.arange(len(lefts)) - np.repeat(np.cumsum(here) - here, here)
-            rights = index.order[np.repeat(low[first:after], here) + within]
+            lefts, places, here = numbers[first:after], low[first:after], counts[first:after]
+            if int(here.max(initial=1)) > 1:
+                lefts = np.repeat(lefts, here)
+                within = np.arange(len(lefts)) - np.repeat(np.cumsum(here) - here, here)
+                places = np.repeat(places, here) + within
+            rights = index.order[places]
             equal = self._equal(ours, forms, left, lefts, rights)
             yield (lefts, rights) if equal is None else (lefts[equal], rights[equal])
 
@@ -175,7 +177,8 @@ class ReferenceTable:
         result = np.ones(len(lefts), np.bool_)
         for key, form, column in zip(self.keys, forms, ours, strict=True):
             theirs = self._column(key, form).take(pa.array(rights))
-            result &= np.asarray(pc.equal(column.take(pa.array(lefts)), theirs))
+            mine = column if _is_all(lefts, len(column)) else column.take(pa.array(lefts))
+            result &= np.asarray(pc.equal(mine, theirs))
         return None if result.all() else result
 
 
@@ -252,10 +255,15 @@ class ReferenceJoin:
     def _result(self, rows: pa.Table, table: pa.Table, left: Integers, right: Integers) -> pa.Table:
         kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.substreams else []), *self.left_columns]
         own = rows.select(kept)
-        if len(left) != rows.num_rows or not np.array_equal(left, np.arange(rows.num_rows)):
+        if not _is_all(left, rows.num_rows):
             own = own.take(pa.array(left))
         places = pa.array(right, mask=right < 0)
         return _side_by_side(own, table.select(list(self.right_columns)).take(places))
+
+
+def _is_all(numbers: Integers, count: int) -> bool:
+    """Whether the numbers are those of all rows, each once and in their order."""
+    return len(numbers) == count and np.array_equal(numbers, np.arange(count))
 
 
 def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
