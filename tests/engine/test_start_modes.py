@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from generated import chains_of_steps
 from harness import AT_ONCE, Begin, Manner, Place, Played, compiled_for, manners, play
 from hypothesis import assume, given
 from hypothesis import settings as examples
@@ -51,6 +52,7 @@ KINDS = {
     "joins of windows": around_joins(),
     "analytic functions": analytics(),
     "apply": applies(),
+    "chains of steps": chains_of_steps(),
 }
 
 Given = dict[str, Counter[str]]
