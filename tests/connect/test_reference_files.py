@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from tideglass.connect.formats.decoded import Fields
@@ -170,6 +171,7 @@ def journaled(folder: Path) -> JournaledReferences:
 
 
 @given(st.lists(st.integers(1, 28), min_size=1, max_size=8), st.data())
+@examples(max_examples=40, deadline=None)
 def test_what_a_number_of_snapshots_means_never_changes(
     tmp_path_factory: pytest.TempPathFactory, days: list[int], data: st.DataObject
 ) -> None:

@@ -70,6 +70,7 @@ def test_many_keys_are_all_found_and_no_other(text: bool) -> None:
 
 
 @given(st.lists(st.integers(-5, 15), max_size=10), st.sets(st.integers(0, 10)))
+@examples(deadline=None)
 def test_a_row_has_the_latest_snapshot_that_is_effective_by_its_time(
     times: list[int], effective: set[int]
 ) -> None:
