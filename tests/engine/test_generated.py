@@ -1,6 +1,6 @@
 """Random chains of steps give the oracle's rows, whatever way the events arrive.
 
-The examples are the same in every run. TIDEGLASS_EXAMPLES=2000 draws so many others.
+The examples are the same in every run. TIDEGLASS_EXAMPLES=2000 with --timeout=0 draws so many others.
 """
 
 from __future__ import annotations
