@@ -58,6 +58,7 @@ def report(events: int, rejected: int) -> dict[str, Any]:
         "rejected": rejected,
         "bytes": 10,
         "errors": [error] * bool(rejected),
+        "failed": {},
         "readers": [reader | {"final": False}],
     }
 

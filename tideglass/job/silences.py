@@ -39,7 +39,7 @@ class SilenceJournal:
 
     def take(self, report: Mapping[str, Any]) -> None:
         """Add what the report of a scan tells, if it tells of silence. Taking one again changes nothing."""
-        if "input" not in report:
+        if "silence_held" not in report:
             return
         self._load()
         known = self._until_ticks.setdefault((report["input"], report["partition"]), {})
