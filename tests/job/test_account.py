@@ -122,6 +122,12 @@ def test_the_file_stop_asks_a_run_to_stop(account: Account):
     assert not account.directory.stop.exists()
 
 
+def test_a_run_that_ends_as_soon_as_it_is_asked_has_been_stopped(account: Account):
+    with account:
+        account.directory.stop.touch()
+    assert end_of(account).how is Ended.STOPPED
+
+
 def test_a_first_signal_asks_and_a_second_breaks_off(account: Account):
     before = signal.getsignal(signal.SIGTERM)
 

@@ -85,7 +85,9 @@ class Account:
             return Ended.BROKEN_OFF
         if error is not None:
             return Ended.FAILED
-        return Ended.STOPPED if self.asked.is_set() else Ended.FINISHED
+        # The source may have heard before we looked.
+        asked = self.asked.is_set() or self.directory.stop.exists()
+        return Ended.STOPPED if asked else Ended.FINISHED
 
     @contextmanager
     def changing(self) -> Generator[Metrics]:
