@@ -18,6 +18,7 @@ CACHE = HERE.parent / "build" / "bench"
 GENERATE = HERE.parent / "examples" / "tollbooth" / "generate.py"
 #: 2026-01-01T00:00:00Z, the first instant of a window of ten minutes and of one of seven days.
 GROUPS_START_MS = 1_767_225_600_000
+OWNERS = CACHE / "reference" / "owners.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,13 @@ class Data:
     """Which events. streams: `toll`; `entry-exit`; `groups`, made so that all of them stay open.
 
     devices: how many devices there are; of `groups`, how many there are before any comes again.
+    owners: rows of reference data, `OWNERS`, a device each.
     """
 
     streams: Literal["toll", "entry-exit", "groups"]
     file_format: Literal["json", "parquet"]
     devices: int = 10_000
+    owners: int = 0
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,6 +60,8 @@ class Data:
         devices = "" if self.devices == 10_000 else f"-{self.devices}-devices"
         root = CACHE / f"{self.streams}-{self.file_format}-{events}{devices}"
         _once(root, lambda part: self._generate(events, part))
+        if self.owners:
+            _once(OWNERS.parent, lambda part: _write_owners(self.owners, part / OWNERS.name))
         side = root.with_name(f"{root.name}-merged")
         if merged:
             _once(side, lambda part: self._merge(root, part))
@@ -109,6 +114,15 @@ def _once(root: Path, make: Callable[[Path], None]) -> None:
     part.mkdir(parents=True)
     make(part)
     os.replace(part, root)
+
+
+def _write_owners(owners: int, path: Path) -> None:
+    """Whose a device is: its own, so that a query has the same rows with owners for devices."""
+    name = "format('device-{:05d}', i)"
+    duckdb.sql(f"""
+        COPY (SELECT {name} AS device, {name} AS owner, i % 7 = 0 AS expired FROM range({owners}) AS made(i))
+        TO '{path}' (FORMAT JSON)
+    """)
 
 
 def _write_groups(events: int, groups: int, root: Path) -> None:

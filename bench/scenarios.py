@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agreement import Agreement
-from data import Data
+from data import OWNERS, Data
 
 #: rate: events/s over the other's. cost: seconds over the other's. memory: peak over the other's.
 #: batch: seconds of the median batch. evenness: seconds of the median batch over the other's.
@@ -230,6 +230,21 @@ SCENARIOS = {
             Agreement({"seq": "BIGINT", "device": "VARCHAR", "previous": "BIGINT"}, ("seq",), "neighbours"),
             (Bar("rate", 3.0, FLINK_HEAP.name), Bar("rate", 3.0, FLINK_ROCKSDB.name)),
             left_out=LAG_SPARK,
+        ),
+        Scenario(
+            "reference",
+            "the tumbling query joined with 1 M rows of reference data, and without; JSON",
+            "tumbling-owners",
+            Data("toll", "json", owners=1_000_000),
+            (
+                Entrant(
+                    "tideglass JOIN", OURS.program, ("--reference", str(OWNERS)), query="tumbling-owners"
+                ),
+                _ours("tideglass", "tumbling"),
+                Entrant("duckdb", FLOOR.program, query="tumbling"),
+            ),
+            TUMBLING,
+            (Bar("cost", 1.3, "tideglass"),),
         ),
         Scenario(
             "small-batch",

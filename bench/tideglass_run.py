@@ -7,8 +7,9 @@ import time
 from pathlib import Path
 
 from programs import answer, arguments
+from tideglass.bind.catalog import InputInfo
 from tideglass.compile import compile_query
-from tideglass.connect.spec import Arrival, InputSpec, OutputSpec
+from tideglass.connect.spec import Arrival, InputSpec, OutputSpec, ReferenceSpec
 from tideglass.core.errors import Source
 from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows
@@ -25,11 +26,17 @@ SETTINGS = {"late_arrival": "2m", "out_of_order": "2m", "policy": "adjust"}
 def main() -> None:
     parser = arguments()
     parser.add_argument("--batch-bytes", type=int, default=512 << 20)
+    parser.add_argument("--reference", type=Path, help="a JSON file; its name is that of the input")
     options = parser.parse_args()
+    references = {options.reference.stem: options.reference} if options.reference else {}
     settings = from_options(SETTINGS)
     path = QUERIES / f"{options.query}.asaql"
     compiled = compile_query(
-        Source(path.read_text(), path.name), settings.policies(), key_groups=options.cores
+        Source(path.read_text(), path.name),
+        settings.policies(),
+        key_groups=options.cores,
+        inputs={name: InputInfo(name, "reference") for name in references}
+        | {folder.name: InputInfo(folder.name) for folder in options.data.iterdir() if folder.is_dir()},
     )
     shutil.rmtree(options.out, ignore_errors=True)
     arrival = Arrival(path=("arrival_time",), format="epoch_milliseconds")
@@ -48,6 +55,9 @@ def main() -> None:
             for name in compiled.topology.fields
         },
         outputs={"result": OutputSpec(name="result", path=options.out / "rows", format="parquet")},
+        references={
+            name: ReferenceSpec(name=name, path=file, format="json") for name, file in references.items()
+        },
         run_directory=options.out / "run",
         options=RunOptions(once=True, cores=options.cores, batch_bytes=options.batch_bytes),
     )
