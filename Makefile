@@ -4,6 +4,7 @@
 #   make demo        real flights through Spark: results, counters, a picture of the watermark
 #   make test        all tests        make test-fast   those that start no Spark
 #   make check       what CI does: format, lint, types, all tests
+#   make kafka       the toll example on a real Kafka broker, which it starts
 #   make costs       keep what kernels cost now as the thresholds of tests/costs
 #   make bench       our engine beside Flink SQL, Structured Streaming and DuckDB; BENCH="--help" for more
 #   make clean       remove what the targets made
@@ -16,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 FAST := -m "not spark"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast check format-check lint types bench costs clean
+.PHONY: help setup demo kafka test test-fast check format-check lint types bench costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -37,6 +38,9 @@ $(READY): pyproject.toml
 
 demo: $(READY)
 	@$(BIN)/python examples/flights/demo.py
+
+kafka: $(READY)
+	@$(BIN)/python examples/kafka/demo.py
 
 test: $(READY)
 	$(PYTEST)

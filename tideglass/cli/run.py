@@ -64,12 +64,21 @@ def run(
         int | None, typer.Option(min=1, help="Pieces a stage's keys are split into.")
     ] = None,
     batch_mb: Annotated[int, typer.Option(min=1, help="Input a batch may take, in MB.")] = 256,
+    live: Annotated[
+        bool, typer.Option("--live", help="Read and write the Kafka topics of the project.")
+    ] = False,
+    packages: Annotated[
+        str, typer.Option(metavar="COORDINATES", help="Maven packages of Spark's Kafka connector.")
+    ] = "",
+    jars: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder with the connector's jars instead.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the summary.")] = False,
     profiled: Annotated[
         bool, typer.Option("--profile", help="Say at the end where the time of the batches went.")
     ] = False,
 ) -> None:
-    """Run a job from its input files to its outputs; a stopped or killed run goes on where it was."""
+    """Run a job from its inputs to its outputs; a stopped or killed run goes on where it was."""
     from tideglass.cli.profile import profile_tables
     from tideglass.job.profile import Profile
     from tideglass.job.project import load_project
@@ -90,11 +99,16 @@ def run(
         start_mode=mode,
         start_at_ticks=at_ticks,
         accept_partial=accept_partial,
+        live=live,
+        packages=packages,
+        jars=jars,
         arguments=arguments_of(context),
     )
     loaded = load_project(project)
     job = plan_job(loaded, options)
     from rich.console import Console
+
+    from tideglass.connect.topics import TopicOutput
 
     console = Console(highlight=False)
     for notice in loaded.unsupported:
@@ -108,7 +122,10 @@ def run(
         console.print(f"{count:,} rows left out, the first by\n{text}", style="yellow", markup=False)
     for name, spec in job.outputs.items():
         rows = metrics.output_rows.get(name, 0)
-        place = "the console" if spec.path is None else str(spec.path)
+        if isinstance(spec, TopicOutput):
+            place = f"the topic {spec.topic}"
+        else:
+            place = "the console" if spec.path is None else str(spec.path)
         console.print(f"{name}: {rows:,} rows to {place}", markup=False)
     if profile is not None:
         for table in profile_tables(profile):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.job.changes import Changes, changes_between
 from tideglass.job.directory import JobDirectory
@@ -58,14 +59,18 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
     identity = identity_of(
         job.compiled,
         job.settings,
-        {**job.inputs, **job.references},
+        {**job.inputs, **job.references, **job.topics},
         job.outputs,
         directory.path,
         finished_input=job.options.once,
     )
     changes = Changes((), keeps_state=True) if before is None else changes_between(before, identity)
     resumes = job.options.start.mode is None and changes.keeps_state
-    last = Stopped() if before is None or resumes else stopped(directory.generation(before.begun.generation))
+    last = Stopped()
+    if job.topics:
+        _check_mode(job.options.start.mode)
+    elif before is not None and not resumes:
+        last = stopped(directory.generation(before.begun.generation))
     plan = decide_start(job.options.start, _facts(job, directory, before, changes, last))
     begun = _begun(job, directory, plan, _same_inputs(last, before, identity))
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
@@ -104,6 +109,15 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
     )
     add(directory.journal, start)
     return Beginning(start, plan, batch, begun)
+
+
+def _check_mode(mode: StartMode | None) -> None:
+    """Topics are read from the offsets the project says, or on from the checkpoint; not yet by time."""
+    if mode not in (None, StartMode.BEGINNING):
+        raise StateError(
+            f"to start a run that reads topics in the mode {mode.value} is understood, not yet supported\n"
+            "  hint: say StartingOffsets in the project's input file, and --fresh"
+        )
 
 
 def _same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> Left:
@@ -151,7 +165,7 @@ def _facts(
         now_ticks=time.time_ns() // _NANOSECONDS_PER_TICK,
         read_backs=read_backs(job.compiled.plan, job.compiled.topology),
         read_backs_behind=read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=True),
-        inputs=tuple(job.inputs),
+        inputs=(*job.inputs, *job.topics),
         outputs=tuple(job.outputs),
         generation=max(directory.newest_generation(), begun.generation if begun else 0),
         begun=begun,

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tideglass.compile import Compiled
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
+from tideglass.connect.topics import TopicInput, TopicOutput
 from tideglass.core.errors import StateError
 from tideglass.job.settings import JobSettings
 from tideglass.job.start import StartMode, StartPlan
@@ -77,8 +78,8 @@ class Manifest:
 def identity_of(
     compiled: Compiled,
     settings: JobSettings,
-    inputs: Mapping[str, InputSpec | ReferenceSpec],
-    outputs: Mapping[str, OutputSpec],
+    inputs: Mapping[str, InputSpec | ReferenceSpec | TopicInput],
+    outputs: Mapping[str, OutputSpec | TopicOutput],
     directory: Path,
     *,
     finished_input: bool,
@@ -108,8 +109,16 @@ def plan_hash(topology: Topology) -> str:
     return _hash(repr((topology.ops, topology.readers, topology.fields, topology.functions, topology.level)))
 
 
-def _seen_from(directory: Path, spec: InputSpec | OutputSpec | ReferenceSpec) -> dict[str, Any]:
-    """A project that is moved as a whole, its job directory inside, is the same."""
+def _seen_from(
+    directory: Path, spec: InputSpec | OutputSpec | ReferenceSpec | TopicInput | TopicOutput
+) -> dict[str, Any]:
+    """A project that is moved as a whole, its job directory inside, is the same.
+
+    So is a topic however it is reached: servers and options may change, and may be secret.
+    """
+    if isinstance(spec, TopicInput | TopicOutput):
+        left_out = ("name", "servers", "options", "most_messages", "starting")
+        return {name: value for name, value in asdict(spec).items() if name not in left_out} | {"path": None}
     path = None if spec.path is None else os.path.relpath(spec.path.resolve(), directory.resolve())
     return spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tideglass.compile import Compiled
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
+from tideglass.connect.topics import TopicInput, TopicOutput
 from tideglass.job.settings import JobSettings
 from tideglass.job.start import StartMode, StartRequest
 
@@ -22,8 +23,10 @@ class RunOptions:
     cores: of this machine, all of them when None. key_groups: pieces a stage's keys are split into; None:
     as many as the job had, at first one a core. batch_bytes: how much input a batch may take.
     idle_seconds: how often a silent input is told of. start_mode, start_at_ticks, accept_partial: see
-    `StartRequest`. arguments: those of `tideglass run` that say the same, for the journal; None: it was not
-    the command.
+    `StartRequest`. live: the topics of the project are read and written, not the files that stand for
+    them. packages, jars: where Spark has the connector for Kafka from, Maven coordinates or a folder; by
+    default the package that belongs to this Spark. arguments: those of `tideglass run` that say the same,
+    for the journal; None: it was not the command.
     """
 
     inputs: Mapping[str, Path] = field(default_factory=dict[str, Path])
@@ -40,6 +43,9 @@ class RunOptions:
     start_mode: StartMode | None = None
     start_at_ticks: int | None = None
     accept_partial: bool = False
+    live: bool = False
+    packages: str = ""
+    jars: Path | None = None
     arguments: tuple[str, ...] | None = None
 
     @property
@@ -49,13 +55,14 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job ready to run."""
+    """A job ready to run. inputs: those that are files; topics: those that are not."""
 
     name: str
     compiled: Compiled
     settings: JobSettings
     inputs: Mapping[str, InputSpec]
-    outputs: Mapping[str, OutputSpec]
+    outputs: Mapping[str, OutputSpec | TopicOutput]
     run_directory: Path
     options: RunOptions
     references: Mapping[str, ReferenceSpec] = field(default_factory=dict[str, ReferenceSpec])
+    topics: Mapping[str, TopicInput] = field(default_factory=dict[str, TopicInput])

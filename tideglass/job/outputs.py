@@ -1,5 +1,8 @@
 """The outputs of a job: files are written inside the tasks and committed here, rows go to the console.
 
+Rows for a topic become messages inside the tasks, and Spark's connector writes them from there before the
+driver hears of the batch; one that runs again is written again (at least once, `asa.md` 6.4).
+
 The driver hears of a batch once all its tasks are done. It then renames what they staged, which is
 what makes the rows of the batch visible; a batch that runs again replaces its own files.
 """
@@ -17,20 +20,25 @@ from pathlib import Path
 import pyarrow as pa
 
 from tideglass.connect.outputs.files import STAGING, Staged, commit, file_prefix, stage
+from tideglass.connect.outputs.records import records
 from tideglass.connect.spec import OutputSpec
+from tideglass.connect.topics import TopicOutput
 from tideglass.core.errors import OutputError
 from tideglass.runtime.chunk import from_bytes, to_bytes
-from tideglass.runtime.message import Kind, Message, json_body
+from tideglass.runtime.message import Kind, Message, json_body, records_body, records_count
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSink:
     """Where rows go from inside a task: into staged files, or on to the driver. Picklable."""
 
-    specs: Mapping[str, OutputSpec]
+    specs: Mapping[str, OutputSpec | TopicOutput]
 
     def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes]:
         spec = self.specs[output]
+        if isinstance(spec, TopicOutput):
+            made = records(table, spec)
+            return Kind.RECORDS, records_body(made.num_rows, to_bytes(made))
         if spec.path is None:
             return Kind.ROWS, to_bytes(table)
         # The number of the batch is the driver's to say; a task only tells its parts apart.
@@ -50,7 +58,7 @@ def commit_batch(
     batch_id: int,
     messages: Sequence[Message],
     outputs: Sequence[str],
-    specs: Mapping[str, OutputSpec],
+    specs: Mapping[str, OutputSpec | TopicOutput],
     generation: int = 1,
 ) -> BatchRows:
     """Make the batch's files visible. May be repeated for the same batch of the same generation.
@@ -67,10 +75,13 @@ def commit_batch(
             name = f"{file_prefix(batch_id, generation)}{part_name(message.sender)}{Path(part.final).suffix}"
             staged.append(replace(part, batch_id=batch_id, final=name, generation=generation))
             rows[output] += part.rows
+        elif message.kind is Kind.RECORDS:  # which the broker has by now
+            rows[output] += records_count(message.body)
         elif message.kind is Kind.ROWS:
-            table = from_bytes(message.body)
+            table, spec = from_bytes(message.body), specs[output]
+            assert isinstance(spec, OutputSpec)
             rows[output] += table.num_rows
-            shown.append((specs[output], table))
+            shown.append((spec, table))
     commit(staged)
     return BatchRows(rows, shown)
 
@@ -87,13 +98,15 @@ def part_name(sender: str) -> str:
     return f"{plain}-{zlib.crc32(sender.encode()):08x}"
 
 
-def check_outputs(specs: Mapping[str, OutputSpec], ours: Collection[Path]) -> None:
+def check_outputs(specs: Mapping[str, OutputSpec | TopicOutput], ours: Collection[Path]) -> None:
     """See that a run does not mix its rows with those of another; changes nothing.
 
-    ours: the directories whose rows those of the run go on from.
+    ours: the directories whose rows those of the run go on from. A topic takes the rows of many runs.
     Raises OutputError when another directory holds rows already.
     """
     for spec in specs.values():
+        if isinstance(spec, TopicOutput):
+            continue
         if spec.path is not None and spec.path not in ours and any(spec.path.glob("part-*")):
             raise OutputError(
                 f"the output {spec.name!r} already holds files of another run in {spec.path}\n"
@@ -101,10 +114,10 @@ def check_outputs(specs: Mapping[str, OutputSpec], ours: Collection[Path]) -> No
             )
 
 
-def clear_outputs(specs: Mapping[str, OutputSpec], *, rows: bool) -> None:
+def clear_outputs(specs: Mapping[str, OutputSpec | TopicOutput], *, rows: bool) -> None:
     """Clear away what dead attempts staged; with `rows`, all rows too."""
     for spec in specs.values():
-        if spec.path is None or not spec.path.is_dir():
+        if isinstance(spec, TopicOutput) or spec.path is None or not spec.path.is_dir():
             continue
         for file in [*spec.path.glob("part-*")] if rows else []:
             file.unlink()

@@ -14,11 +14,12 @@ makes each sub-folder of `FilePath` an input partition.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
+from tideglass.connect.topics import TopicInput, TopicOutput
 from tideglass.core.errors import ProjectError, Source
 from tideglass.job.files import (
     Problems,
@@ -32,6 +33,7 @@ from tideglass.job.files import (
 )
 from tideglass.job.project_reference import ProjectSql, path_formats, sql_reference
 from tideglass.job.settings import JobSettings, from_job_config
+from tideglass.job.topic_files import is_topic, read_topic_input, read_topic_output
 
 FORMATS = ("json", "csv", "parquet")
 ARRIVAL_FORMATS = ("iso", "epoch_seconds", "epoch_milliseconds")
@@ -59,7 +61,8 @@ class ProjectInput:
     file_format: json, csv or parquet; None where the project does not say.
     arrival: payload field with the arrival time, dots lead into records; None when events carry none.
     arrival_format: how that field says the time. date_format, time_format: what {date} and {time} stand for
-    in the path of reference data. sql: what reference data is queried with.
+    in the path of reference data. sql: what reference data is queried with. topic: what a live run reads
+    instead, where it is one of Kafka.
     """
 
     name: str
@@ -74,15 +77,20 @@ class ProjectInput:
     date_format: str = "YYYY/MM/DD"
     time_format: str = "HH"
     sql: ProjectSql | None = None
+    topic: TopicInput | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectOutput:
-    """An output as the project describes it; where its rows go is for the run to say."""
+    """An output as the project describes it; where its rows go is for the run to say.
+
+    topic: where those of a live run go, if it is one of Kafka.
+    """
 
     name: str
     origin: str
     file_format: str = "json"
+    topic: TopicOutput | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +170,19 @@ def load_project(path: Path) -> Project:
         folder,
         Source(query_text or "", problems.place(query_path) if query_path else "query"),
         reading.settings,
-        MappingProxyType({**reading.live, **reading.local}),
+        MappingProxyType(reading.live | _standing_in(reading)),
         MappingProxyType(reading.outputs),
         MappingProxyType(reading.functions),
         tuple(problems.notices),
     )
+
+
+def _standing_in(reading: _Reading) -> dict[str, ProjectInput]:
+    """The local inputs, each with the topic it stands in for."""
+    return {
+        name: replace(each, topic=reading.live[name].topic) if name in reading.live else each
+        for name, each in reading.local.items()
+    }
 
 
 def _files_by_layout(folder: Path) -> list[tuple[Path, str]]:
@@ -277,10 +293,14 @@ def _read_live_input(file: Path, reading: _Reading) -> None:
     content, name = named
     origin = text_of(content, "DataSourceType", file, problems, required=False) or "live source"
     serialization = cast("dict[str, Any]", content.get("Serialization") or {})
-    file_format = _checked_format(serialization.get("Type"), file, problems, live=True)
     if name in reading.live:
         problems.error(file, f"another file already defines the input {name!r}; remove one of them")
     delimiter = _delimiter(serialization.get("FieldDelimiter"), file, problems)
+    if is_topic(content):
+        topic = read_topic_input(content, name, delimiter, file, problems)
+        reading.live[name] = ProjectInput(name, input_kind(content), origin, topic=topic)
+        return
+    file_format = _checked_format(serialization.get("Type"), file, problems, live=True)
     reading.live[name] = ProjectInput(
         name,
         input_kind(content),
@@ -388,9 +408,14 @@ def _read_output(file: Path, reading: _Reading) -> None:
     content, name = named
     origin = text_of(content, "DataSourceType", file, problems, required=False) or "output"
     serialization = cast("dict[str, Any]", content.get("Serialization") or {})
-    file_format = _checked_format(serialization.get("Type"), file, problems, live=True) or "json"
     if name in reading.outputs:
         problems.error(file, f"another file already defines the output {name!r}; remove one of them")
+    if is_topic(content):
+        delimiter = _delimiter(serialization.get("FieldDelimiter"), file, problems)
+        topic = read_topic_output(content, name, delimiter, file, problems)
+        reading.outputs[name] = ProjectOutput(name, origin, topic=topic)
+        return
+    file_format = _checked_format(serialization.get("Type"), file, problems, live=True) or "json"
     problems.notice(
         file,
         f"writing to {origin} is understood, not yet supported; "

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,13 +22,14 @@ from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.pattern import is_pattern
 from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec, format_of
+from tideglass.connect.topics import TopicInput, TopicOutput
 from tideglass.core.errors import ProjectError
 from tideglass.job.account import Account, signals
 from tideglass.job.beginning import Beginning, begin
 from tideglass.job.directory import JobDirectory
 from tideglass.job.journal import RunStart
 from tideglass.job.lock import RunLock
-from tideglass.job.manifest import read_manifest
+from tideglass.job.manifest import plan_hash, read_manifest
 from tideglass.job.metrics import Metrics
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
@@ -45,6 +46,8 @@ from tideglass.runtime.snapshots import Snapshots
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from tideglass.spark.session import Libraries
 
 _Found = TypeVar("_Found")
 
@@ -69,8 +72,16 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         inputs=known or None,
         functions=project.scripts,
     )
-    inputs = {name: _input_spec(project, options, name) for name in compiled.topology.fields}
-    if not any(spec.arrival for spec in inputs.values()) and not options.inputs:
+    topics = _topics(project, options, compiled.topology.fields)
+    if topics and compiled.topology.references:
+        names = ", ".join(map(repr, compiled.topology.references))
+        raise ProjectError(
+            f"reference data ({names}) in a run that reads topics is understood, not yet supported"
+        )
+    inputs = {
+        name: _input_spec(project, options, name) for name in compiled.topology.fields if name not in topics
+    }
+    if not (topics or options.inputs or any(spec.arrival for spec in inputs.values())):
         # The service's tools apply no policies to local files (`asa.md` 10.1).
         settings = settings.without_policies()
         compiled = compile_query(
@@ -89,7 +100,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
             f"--output names {', '.join(map(repr, unknown))}, but the query writes to {', '.join(outputs)}"
         )
     references = {name: _reference_spec(project, options, name) for name in compiled.topology.references}
-    return Job(project.name, compiled, settings, inputs, outputs, directory.path, options, references)
+    return Job(project.name, compiled, settings, inputs, outputs, directory.path, options, references, topics)
 
 
 def _key_groups(directory: JobDirectory, options: RunOptions) -> int | None:
@@ -127,7 +138,16 @@ def run(
             take_signals()
             account.running()
             _wait(query, account, profile)
+            ending = _ending(directory, beginning)
+            if job.topics and job.options.once and not (account.asked.is_set() or ending.exists()):
+                ending.touch()  # all that was there is read; now its end is told
+                _wait(_start(job, account, watch, spark, profile), account, profile)
         return metrics
+
+
+def _ending(directory: JobDirectory, beginning: Beginning) -> Path:
+    """The file that is there once a run with topics has read what it was to read."""
+    return directory.generation(beginning.plan.generation) / "ending"
 
 
 def _wait(query: StreamingQuery, account: Account, profile: Profile | None) -> None:
@@ -150,6 +170,7 @@ def _start(
     job: Job, account: Account, watch: Watch | None, spark: SparkSession | None, profile: Profile | None
 ) -> StreamingQuery:
     from tideglass.spark.key_groups import key_numbers
+    from tideglass.spark.live import LiveJob, start_live
     from tideglass.spark.query import QueryOptions, start
     from tideglass.spark.session import local_session
     from tideglass.spark.source import SourceJob
@@ -159,8 +180,9 @@ def _start(
     snapshots = Snapshots(str(state / "ingress"))
     begun = beginning.begun
     inputs = tuple(FileInput(spec, begun.recorded.get(name, {})) for name, spec in job.inputs.items())
-    with account.changing() as metrics:
-        recover(metrics, beginning, state / "checkpoint", snapshots, inputs)
+    if not job.topics:
+        with account.changing() as metrics:
+            recover(metrics, beginning, state / "checkpoint", snapshots, inputs)
     stored = str(directory.reference)
     references = JournaledReferences(
         stored,
@@ -169,7 +191,7 @@ def _start(
             for spec in job.references.values()
         ),
     )
-    session = spark or local_session(job.options.cores, directory.spark_log)
+    session = spark or local_session(job.options.cores, directory.spark_log, _libraries(job))
     source = SourceJob(
         topology=topology,
         inputs=inputs,
@@ -210,7 +232,36 @@ def _start(
                 if message.kind is Kind.REPORT:
                     profile.take_report(message.json())
 
-    return start(session, source, QueryOptions(str(state / "checkpoint")), commit)
+    written = {
+        ordinal: spec
+        for ordinal, name in enumerate(topology.outputs)
+        if isinstance(spec := job.outputs[name], TopicOutput)
+    }
+    options = QueryOptions(str(state / "checkpoint"), str(directory.stop), written)
+    if not job.topics:
+        return start(session, source, options, commit)
+    live = LiveJob(
+        topology=topology,
+        topics=job.topics,
+        files=source if inputs else None,
+        sink=source.sink,
+        identity=plan_hash(topology),
+        finished=job.options.once,
+        ending=_ending(directory, beginning).exists(),
+        idle_seconds=job.options.idle_seconds,
+    )
+    return start_live(session, live, options, commit)
+
+
+def _libraries(job: Job) -> Libraries | None:
+    """What Spark needs besides its own; None for a job without topics."""
+    from tideglass.spark.kafka import CONNECTOR
+    from tideglass.spark.session import Libraries
+
+    if not job.topics and not any(isinstance(each, TopicOutput) for each in job.outputs.values()):
+        return None
+    chosen = job.options
+    return Libraries(chosen.packages or ("" if chosen.jars else CONNECTOR), chosen.jars)
 
 
 def recover(
@@ -238,6 +289,16 @@ def recover(
     )
 
 
+def _topics(project: Project, options: RunOptions, names: Iterable[str]) -> dict[str, TopicInput]:
+    """The inputs that are read from their topics: those of a live run for which no files are named."""
+    known = {name: _find(project.inputs, name) for name in names if _find(options.inputs, name) is None}
+    return {
+        name: replace(each.topic, name=name)
+        for name, each in known.items()
+        if options.live and each is not None and each.topic is not None
+    }
+
+
 def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
     path = _find(options.inputs, name)
     known = _find(project.inputs, name)
@@ -245,7 +306,10 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
         path = None if known is None else known.path
     if path is None:
         origin = f"it is {known.origin} in the project" if known else "the project does not name it"
-        raise ProjectError(f"the input {name!r} has no files: {origin}\n  hint: say --input {name}=PATH")
+        live = ", or --live to read the topic" if known is not None and known.topic is not None else ""
+        raise ProjectError(
+            f"the input {name!r} has no files: {origin}\n  hint: say --input {name}=PATH{live}"
+        )
     if not path.exists():
         raise ProjectError(f"the input {name!r} reads {path}, which does not exist")
     if known is None:
@@ -311,9 +375,11 @@ def _format(known: ProjectInput, path: Path) -> str | None:
     return known.file_format if told is None else None
 
 
-def _output_spec(project: Project, options: RunOptions, name: str) -> OutputSpec:
+def _output_spec(project: Project, options: RunOptions, name: str) -> OutputSpec | TopicOutput:
     chosen = _find(options.outputs, name)
     known = _find(project.outputs, name)
+    if options.live and chosen is None and known is not None and known.topic is not None:
+        return replace(known.topic, name=name)
     if chosen == "console":
         return OutputSpec(name=name, format="console")
     path = Path(chosen) if chosen else project.folder / "LocalRunOutputs" / name

@@ -58,7 +58,9 @@ class IngressTask:
 
         now_ms: the time of the batch, the same when it runs again; None: silence is not told.
         """
-        known = self._load(state)
+        known, ended = self._load(state)
+        if ended:  # what comes behind the end is no part of the run
+            return []
         given: dict[str, list[FrameChunk]] = {}
         final = False
         for message in messages:
@@ -101,13 +103,14 @@ class IngressTask:
             body = after.to_bytes()
             if body != bodies.get(name):
                 state.put(_name(name), body)
-        self._save(state, known)
+        self._save(state, known, final)
         return result
 
-    def _load(self, state: State) -> dict[str, Known]:
+    def _load(self, state: State) -> tuple[dict[str, Known], bool]:
+        """The partitions known, and whether the input has ended."""
         saved = state.get(_RECORD)
         if saved is None:
-            return {}
+            return {}, False
         record: dict[str, Any] = json.loads(saved)
         if record["job"] != self.job:
             raise StateError(
@@ -115,12 +118,12 @@ class IngressTask:
                 "the number of key groups differ\n"
                 "  hint: undo the change, or start with a new checkpointLocation"
             )
-        return {name: Known(**each) for name, each in record["partitions"].items()}
+        known = {name: Known(**each) for name, each in record["partitions"].items()}
+        return known, record.get("ended", False)
 
-    def _save(self, state: State, known: dict[str, Known]) -> None:
-        body = json_body(
-            {"job": self.job, "partitions": {name: asdict(each) for name, each in known.items()}}
-        )
+    def _save(self, state: State, known: dict[str, Known], ended: bool) -> None:
+        partitions = {name: asdict(each) for name, each in known.items()}
+        body = json_body({"job": self.job, "partitions": partitions, "ended": ended})
         if body != state.get(_RECORD):
             state.put(_RECORD, body)
 

@@ -29,6 +29,9 @@ from typing import Any
 from tideglass.core.errors import EvaluationError
 from tideglass.plan.topology import Topology
 
+#: Bytes of the number of rows in the body of RECORDS.
+RECORDS_HEAD = 8
+
 
 class Kind(StrEnum):
     CHUNK = "chunk"
@@ -58,6 +61,15 @@ class Message:
     def json(self) -> Any:
         """The body of a MARK, KNOWN or REPORT."""
         return json.loads(self.body)
+
+
+def records_body(rows: int, chunk: bytes) -> bytes:
+    """The body of RECORDS. Its first eight bytes are enough for `records_count`."""
+    return rows.to_bytes(RECORDS_HEAD, "little") + chunk
+
+
+def records_count(body: bytes) -> int:
+    return int.from_bytes(body[:RECORDS_HEAD], "little")
 
 
 def json_body(value: Any) -> bytes:

@@ -8,6 +8,7 @@ the event, and of the message `KafkaKey` (text), `KafkaHeaders` (an array of key
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import pyspark
@@ -17,6 +18,7 @@ from pyspark.sql import functions as fn
 
 from tideglass.connect.formats.avro import checked_schema
 from tideglass.connect.formats.messages import MessageFormat, Payload
+from tideglass.connect.topics import TopicInput, resolved
 from tideglass.core.errors import TideglassError
 from tideglass.spark.frames import FrameInput
 
@@ -65,6 +67,30 @@ def kafka(
         raise
     return messages_input(
         messages, create_time=create_time, payload_as=Payload(format, delimiter, avro_schema)
+    )
+
+
+def topic_input(spark: SparkSession, given: TopicInput, *, finished: bool, limited: bool) -> FrameInput:
+    """A topic of a project as a streaming input.
+
+    finished: the run reads to the end of what is there. limited: a batch takes no more than the project says.
+    Raises ProjectError for a variable of the environment that is not set.
+    """
+    options = {
+        "startingOffsets": given.starting or ("earliest" if finished else "latest"),
+        **given.options,
+    }
+    if limited:
+        options["maxOffsetsPerTrigger"] = str(given.most_messages)
+    return kafka(
+        spark,
+        resolved(given.topic, os.environ),
+        resolved(given.servers, os.environ),
+        given.format,
+        {name: resolved(value, os.environ) for name, value in options.items()},
+        create_time=given.arrival == "CreateTime",
+        delimiter=given.delimiter,
+        avro_schema=given.avro_schema,
     )
 
 

@@ -57,7 +57,7 @@ def run_on_spark(
             stop_file=str(Path(directory) / "stop"),
             references=references,
         )
-        options = QueryOptions(str(Path(directory) / "checkpoint"))
+        options = QueryOptions(str(Path(directory) / "checkpoint"), str(Path(directory) / "stop"))
         query = start(spark, job, options, lambda _, messages: received.extend(messages))
         wait(query, threading.Event())
     return rows_by_output(topology, received)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
@@ -12,11 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.connect.topics import TopicOutput
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.message import Kind, Message, for_driver, raise_failure
 from tideglass.spark.checkpoint import relocate
 from tideglass.spark.failure import explained
+from tideglass.spark.kafka_output import with_heads, write_records
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
 from tideglass.spark.session import LOCAL_CHECKPOINTS
 from tideglass.spark.source import JobSource, SourceJob
@@ -27,10 +29,21 @@ Commit = Callable[[int, list[Message]], None]
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """checkpoint: directory of Spark's checkpoint. interval_seconds: least time between two batches."""
+    """How a query runs.
+
+    checkpoint: directory of Spark's checkpoint. stop_file: while it exists, no new batch is begun.
+    topics: outputs, by ordinal, that Spark's connector for Kafka writes. interval_seconds: least time between
+    two batches.
+    """
 
     checkpoint: str
+    stop_file: str
+    topics: Mapping[int, TopicOutput] = field(default_factory=dict[int, TopicOutput])
     interval_seconds: float = 0.0
+
+
+class StopAsked(Exception):
+    """Raised at the begin of a batch that is not to run; a restart begins with it."""
 
 
 def staged(
@@ -70,33 +83,62 @@ def staged(
 
 def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Commit) -> StreamingQuery:
     """Start the job. `commit` is called once per batch, in order, with what is for the driver."""
-    spark.conf.set("spark.sql.shuffle.partitions", str(job.topology.key_groups))
+    configure(spark, job.topology, options)
+    messages = staged(
+        source_of(spark, job),
+        job.topology,
+        job.sink,
+        job.key_numbers,
+        job.references,
+        profile=job.profile,
+    )
+    return write(messages, options, commit, finished=job.finished)
+
+
+def configure(spark: SparkSession, topology: Topology, options: QueryOptions) -> None:
+    """Settings of the session that depend on the job."""
+    spark.conf.set("spark.sql.shuffle.partitions", str(topology.key_groups))
     if "://" not in options.checkpoint:
         spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", LOCAL_CHECKPOINTS)
         relocate(Path(options.checkpoint))
+
+
+def source_of(spark: SparkSession, job: SourceJob) -> DataFrame:
+    """The messages of the inputs that are a job's own."""
     spark.dataSource.register(JobSource)
-    source = spark.readStream.format(JobSource.name()).option("job", job.option()).load()
+    return spark.readStream.format(JobSource.name()).option("job", job.option()).load()
+
+
+def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finished: bool) -> StreamingQuery:
+    """Run the query: give records to their topics, and what is for the driver to `commit`."""
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
-        table = batch.toArrow()
-        messages = [
-            Message(
-                row["key_group"], row["level"], Kind(row["kind"]), row["target"], row["sender"], row["body"]
-            )
-            for row in table.to_pylist()
-        ]
-        messages = for_driver(messages)
-        raise_failure(messages)
+        if Path(options.stop_file).exists():
+            raise StopAsked
+        if not options.topics:
+            messages = for_driver(_messages(batch))
+            raise_failure(messages)
+        else:
+            kept = batch.persist()  # else its stages would run once for the driver and once for every topic
+            try:
+                messages = for_driver(_messages(with_heads(kept)))
+                raise_failure(messages)  # before anything of the batch is written
+                write_records(kept, messages, options.topics)
+            finally:
+                kept.unpersist()
         commit(batch_id, messages)
 
-    writer = (
-        staged(source, job.topology, job.sink, job.key_numbers, job.references, profile=job.profile)
-        .writeStream.foreachBatch(on_batch)
-        .option("checkpointLocation", options.checkpoint)
-    )
-    if job.finished:
+    writer = messages.writeStream.foreachBatch(on_batch).option("checkpointLocation", options.checkpoint)
+    if finished:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{options.interval_seconds} seconds").start()
+
+
+def _messages(batch: DataFrame) -> list[Message]:
+    return [
+        Message(row["key_group"], row["level"], Kind(row["kind"]), row["target"], row["sender"], row["body"])
+        for row in batch.toArrow().to_pylist()
+    ]
 
 
 def wait(
@@ -104,9 +146,8 @@ def wait(
 ) -> None:
     """Wait until the query ends, or stop it between two batches once asked to.
 
-    A stop is asked of the source too (`SourceJob.stop_file`), else a busy query has no moment between
-    two batches. look: called about once a second. Raises the TideglassError that ended it.
-    KeyboardInterrupt stops it at once.
+    A stop is asked by the stop file too, else a busy query has no moment between two batches. look: called
+    about once a second. Raises the TideglassError that ended it. KeyboardInterrupt stops it at once.
     """
     try:
         while not query.awaitTermination(1):
@@ -115,7 +156,8 @@ def wait(
             if asked_to_stop.is_set() and not query.status["isTriggerActive"]:
                 query.stop()
     except StreamingQueryException as error:
-        raise explained(str(error)) from error
+        if not (asked_to_stop.is_set() and StopAsked.__name__ in str(error)):
+            raise explained(str(error)) from error
     except KeyboardInterrupt:
         query.stop()
         raise

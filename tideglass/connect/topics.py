@@ -1,0 +1,77 @@
+"""Kafka topics as inputs and outputs, as plain data; nothing here talks to a broker.
+
+A value of `servers`, `topic` and `options` may refer to the environment (`${KAFKA_PASSWORD}`), so that no
+secret need stand in a project; the reference stays what it is until Spark's connector is given its options.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from tideglass.core.errors import ProjectError
+
+TopicFormat = Literal["json", "csv", "avro"]
+
+#: Messages of a batch at most, unless a project says otherwise: a batch is put into order in memory.
+MOST_MESSAGES = 1_000_000
+
+_REFERENCE = re.compile(r"\$\{([^}]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInput:
+    """A topic whose messages are events.
+
+    format, delimiter, avro_schema: as of `connect.formats.messages.Payload`. arrival: whose stamps the
+    messages bear. starting: `earliest`, `latest`, or offsets as Spark's connector takes them; None: the
+    earliest of what a run is to read to its end, else the latest. most_messages: of a batch. options: further
+    ones of Spark's Kafka source.
+    """
+
+    name: str
+    servers: str
+    topic: str
+    format: TopicFormat = "json"
+    delimiter: str = ","
+    avro_schema: str | None = None
+    arrival: Literal["LogAppendTime", "CreateTime"] = "LogAppendTime"
+    starting: str | None = None
+    most_messages: int = MOST_MESSAGES
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOutput:
+    """A topic that takes rows, a message each.
+
+    key: the column whose text is the key of the message. partition: the column that says its partition;
+    where it is NULL, and without one, the connector chooses. options: further ones of Spark's Kafka sink.
+    """
+
+    name: str
+    servers: str
+    topic: str
+    format: TopicFormat = "json"
+    delimiter: str = ","
+    avro_schema: str | None = None
+    key: str | None = None
+    partition: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def resolved(text: str, environment: Mapping[str, str]) -> str:
+    """The text with what it refers to. Raises ProjectError for a variable that is not set.
+
+    >>> resolved("user-${NAME}", {"NAME": "a"})
+    'user-a'
+    """
+    missing = [name for name in _REFERENCE.findall(text) if name not in environment]
+    if missing:
+        raise ProjectError(
+            f"the project refers to the environment variable {missing[0]}, which is not set\n"
+            f"  hint: export {missing[0]}=... before the run"
+        )
+    return _REFERENCE.sub(lambda found: environment[found[1]], text)
