@@ -14,6 +14,7 @@ from tideglass.plan.nodes import (
     AggregateCall,
     Analytic,
     AnalyticCall,
+    AnomalyModel,
     Apply,
     Call,
     Cast,
@@ -65,6 +66,17 @@ def test_offset_default_and_when():
     assert call.default == Call("neg", (Literal(1),))
     assert call.when == Call(">", (field("v"), Literal(0)))
     assert the_call(f"LAST(v, 'none') OVER ({MINUTE})").default == Literal("none")
+
+
+def test_a_detector_of_anomalies_has_its_constants_and_a_change_point_looks_back_twice():
+    call = the_call(f"AnomalyDetection_SpikeAndDip(v, 95, 120, 'Dips') OVER (PARTITION BY k {MINUTE})")
+    assert (call.arg, call.model) == (field("v"), AnomalyModel(95.0, 120, "dips"))
+    assert call.span_ticks == TICKS_PER_MINUTE
+    call = the_call(f"AnomalyDetection_ChangePoint(v, 80.5, 20) OVER ({MINUTE})")
+    assert call.model == AnomalyModel(80.5, 20, change_point=True)
+    assert plan_span_ticks(plan(f"SELECT AnomalyDetection_ChangePoint(v, 80, 9) OVER ({MINUTE}) FROM s")) == (
+        2 * TICKS_PER_MINUTE
+    )
 
 
 def test_a_star_is_the_whole_event():

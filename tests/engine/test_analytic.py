@@ -75,6 +75,32 @@ def test_analytic_functions_give_the_oracles_rows_in_any_batches_and_restarts(
     check_rows(trial, manner)
 
 
+@st.composite
+def detections(draw: st.DrawFn) -> Trial:
+    """Detectors of both kinds over one column and others, per key, with short and long histories."""
+    partition = draw(st.sampled_from(["", "PARTITION BY k ", "PARTITION BY v, k "]))
+    when = draw(st.sampled_from(["", "", " WHEN v > 0", " WHEN s LIKE '%a%'"]))
+    chosen: list[str] = []
+    for n in range(draw(st.integers(1, 3))):
+        value = draw(st.sampled_from(["v", "v", "LEN(s)", "TRY_CAST(m AS float)"]))
+        length = draw(st.sampled_from([1, 3, 12, 100]))
+        constants = (
+            f"{draw(st.sampled_from([20, 80, 95, 99.9, 100]))}, {draw(st.sampled_from([1, 2, 3, 7, 50]))}"
+        )
+        mode = draw(st.sampled_from(["", "", ", 'spikes'", ", 'dips'", ", 'spikesanddips'"]))
+        name = "SpikeAndDip" if mode else "ChangePoint"
+        over = f"OVER ({partition}LIMIT DURATION(second, {length}){when})"
+        chosen.append(f"AnomalyDetection_{name}({value}, {constants}{mode}) {over} AS c{n}")
+    query = f"SELECT v, {', '.join(chosen)}, System.Timestamp() AS at FROM {draw(clocks())}{draw(filters())}"
+    return Trial(query, {"events": draw(events(most=20))}, draw(settings()))
+
+
+@given(detections(), manners())
+@examples(reproducible, max_examples=40)
+def test_detectors_give_the_oracles_rows_in_any_batches_and_restarts(trial: Trial, manner: Manner) -> None:
+    check_rows(trial, manner)
+
+
 CALLS = [
     "LAG(m) {over}",
     "LAG(m, 1, 'none') {over}",

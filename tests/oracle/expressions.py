@@ -10,14 +10,14 @@ from typing import Any
 from tideglass.core.errors import Span
 from tideglass.lang import nodes as n
 
-from . import aggregates, scalars
+from . import aggregates, anomalies, scalars
 from .javascript import Functions
 from .rows import Row
 from .values import CastFailed, Instant, OracleError, Value, cast, holds, lookup
 from .values import equal as equals
 from .windows import Window
 
-ANALYTIC = {"lag", "last", "isfirst"}
+ANALYTIC = {"lag", "last", "isfirst", *anomalies.NAMES}
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,8 @@ class Scope:
         if over.when is None or self.true(over.when):
             if expr.name.text.lower() in aggregates.NAMES:
                 aggregate(expr, [self])
+            elif expr.name.text.lower() in anomalies.NAMES:
+                anomalies.number(self.value(expr.args[0]))
             elif expr.name.text.lower() != "isfirst" and not isinstance(expr.args[0], n.Star):
                 self.value(expr.args[0])
         return False
@@ -251,6 +253,8 @@ class Scope:
         ]
         if name == "isfirst":
             return isfirst(expr, current, matching)
+        if name in anomalies.NAMES:
+            return anomaly(expr, current, matching)
         reach = math.inf if over.limit is None else ticks_of(over.limit)
         recent = [scope for scope in matching if scope.time > current.time - reach]  # (t - n, t], A-26
         if name in ("lag", "last"):
@@ -267,6 +271,25 @@ class Scope:
             chosen = earlier[index]
             return chosen.event() if isinstance(arguments[0], n.Star) else chosen.value(arguments[0])
         return aggregate(expr, recent)
+
+
+def anomaly(expr: n.Call, current: Scope, matching: Sequence[Scope]) -> Value:
+    """The detector's record for the current row; NULL if it does not match or has no value (4.3)."""
+    assert expr.over is not None
+    assert expr.over.limit is not None
+    value, *constants = expr.args
+    points = [anomalies.Point(s.time, s.value(value)) for s in matching]
+    taking_part = current in matching and points[-1].value is not None
+    return (
+        anomalies.result(
+            expr.name.text.lower(),
+            [point for point in points if point.value is not None],
+            ticks_of(expr.over.limit),
+            *(current.value(constant) for constant in constants),
+        )
+        if taking_part
+        else None
+    )
 
 
 def isfirst(expr: n.Call, current: Scope, matching: Sequence[Scope]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -15,8 +16,9 @@ from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP
 from tideglass.core.values import rows_of, table_of
+from tideglass.plan.nodes import AnomalyModel
 from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.analytic import AnalyticFunctions, AnalyticSpec
+from tideglass.temporal.analytic import AnalyticFunctions, AnalyticSpec, AnomalySpec
 from tideglass.temporal.progress import Progress
 from tideglass.temporal.state import MemoryState
 
@@ -187,3 +189,60 @@ def test_a_small_batch_does_not_sort_what_is_kept_of_other_keys(monkeypatch: pyt
     assert [row["l"] for row in advance(kernel, state, 4, rows((3, "k17", 0)))] == [17]
     assert max(sorted_rows) <= 2
     assert np.sum(sorted_rows) <= 4
+
+
+def detector(size: int, change_point: bool, seconds: float = 10) -> AnomalySpec:
+    model = AnomalyModel(95.0, size, change_point=change_point)
+    return AnomalySpec(f"d{change_point}", "anomaly", int(seconds * SECOND), ("k",), arg="v", model=model)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.sampled_from("ab"), st.floats(-1e9, 1e9)), min_size=1, max_size=60
+    ),
+    st.lists(st.integers(1, 9), min_size=1, max_size=9),
+)
+@settings(deadline=None, max_examples=40)
+def test_detectors_give_the_same_bits_in_any_batches(
+    given_rows: list[tuple[int, str, float]], sizes: list[int]
+) -> None:
+    given_rows.sort()
+    specs = [detector(12, change_point, seconds) for change_point, seconds in ((False, 15), (True, 20))]
+    at_once = advance(AnalyticFunctions(specs), MemoryState(), 99, rows(*given_rows))
+    kernel, state, place, found = AnalyticFunctions(specs), MemoryState(), 0, list[dict[str, Any]]()
+    while place < len(given_rows):
+        batch = given_rows[place : place + sizes[place % len(sizes)]]
+        found += advance(kernel, state, batch[0][0], rows(*batch, first_offset=place))
+        place += len(batch)
+    found += advance(kernel, state, 99)
+    assert found == at_once
+
+
+def test_detectors_keep_the_history_of_a_key_only() -> None:
+    kernel = AnalyticFunctions([detector(5, change_point, 1000) for change_point in (False, True)])
+    state = MemoryState()
+    for second in range(300):
+        advance(kernel, state, second + 1, rows(*[(second + n / 20, f"k{n % 3}", n) for n in range(20)]))
+    assert len(kernel.specs) == 2
+    # of 3 keys the latest 5 rows in each of at most 9 buckets, and what is not merged yet
+    assert held_rows(state) <= 3 * 5 * (9 + 16) + 20 * 16
+    advance(kernel, state, 2000)
+    assert state.buckets() == []
+
+
+def test_a_value_as_large_as_floats_go_is_judged() -> None:
+    kernel = AnalyticFunctions([detector(2, False)])
+    given_rows = [(n / 10, "a", value) for n, value in enumerate((1e308, -1e308, 1e308, -1.7e308, 1.7e308))]
+    out = advance(kernel, MemoryState(), 99, rows(*given_rows))
+    scores = [json.loads(row["dFalse"]) if isinstance(row["dFalse"], str) else row["dFalse"] for row in out]
+    below_one_deviation = (math.erfc(0.0) + math.erfc(math.sqrt(2))) / 4
+    assert scores[0] == {"IsAnomaly": 0, "Score": 0.5}
+    assert scores[2]["Score"] == pytest.approx(below_one_deviation)
+    assert all(0 < score["Score"] < 1 for score in scores)
+
+
+def test_values_that_agree_are_as_expected_even_at_half_confidence() -> None:
+    model = AnomalyModel(50.0, 7, change_point=True)
+    kernel = AnalyticFunctions([AnomalySpec("d", "anomaly", 100 * SECOND, ("k",), arg="v", model=model)])
+    out = advance(kernel, MemoryState(), 99, rows(*[(n, "a", 0.1) for n in range(20)]))
+    assert [row["d"]["IsAnomaly"] for row in out] == [0] * 20

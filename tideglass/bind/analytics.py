@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from tideglass.bind.aggregates import aggregate_call
 from tideglass.bind.amounts import constant, positive_ticks
+from tideglass.bind.anomalies import ANOMALY_DETECTION, anomaly_call
 from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
 from tideglass.bind.grouping import same
 from tideglass.bind.scope import Relation, Scope
@@ -240,6 +241,8 @@ def _call_of_values(
         diagnostics.error("DISTINCT_HERE", message, call.span)
     if name == "isfirst":
         return AnalyticCall(name, 0, span=call.span)
+    if name in ANOMALY_DETECTION:
+        return anomaly_call(call, rows, diagnostics)
     most = 3 if name == "lag" else 2
     if not 1 <= len(call.args) <= most:
         message = f"{call.name.text} takes 1 to {most} arguments, not {len(call.args)}"

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from tideglass.bind.aggregates import bind_aggregate
 from tideglass.bind.analytics import Analytics, bind_analytic
+from tideglass.bind.anomalies import ANOMALY_DETECTION
 from tideglass.bind.catalog import Environment, did_you_mean
 from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
 from tideglass.bind.dateparts import bind_date_part
@@ -39,7 +40,6 @@ class Binder(Protocol):
     def over_source(self, relation: Relation, clause: Clause) -> Binder: ...
 
 
-ANOMALY_DETECTION = frozenset(("anomalydetection_spikeanddip", "anomalydetection_changepoint"))
 ANALYTIC = frozenset(("lag", "last", "isfirst")) | ANOMALY_DETECTION
 GEOSPATIAL = frozenset(
     (
@@ -190,10 +190,10 @@ def _time_column(binder: Binder) -> str:
 
 def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
     if name in ANALYTIC:
-        return _analytic(call, name, binder)
+        return _analytic(call, binder)
     if name in AGGREGATES:
         if call.over is not None and call.over.limit is not None:
-            return _analytic(call, name, binder)
+            return _analytic(call, binder)
         return bind_aggregate(call, AGGREGATES[name], binder)
     if name == "getmetadatapropertyvalue":
         return _metadata(call, binder)
@@ -302,9 +302,7 @@ def _metadata(call: tree.Call, binder: Binder) -> Expr:
     return Literal(None, call.span)
 
 
-def _analytic(call: tree.Call, name: str, binder: Binder) -> Expr:
-    if name in ANOMALY_DETECTION:
-        return _unsupported(call, f"the analytic function {call.name.text} is", binder, ())
+def _analytic(call: tree.Call, binder: Binder) -> Expr:
     if binder.analytics is None:
         nested = binder.clause in (ANALYTIC_VALUE, ANALYTIC_OVER)
         where = "inside another analytic function" if nested else f"in {binder.clause.name}"

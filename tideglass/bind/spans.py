@@ -48,7 +48,7 @@ def own_span_ticks(node: Node) -> int:
     """What `node` itself adds to the span of what it reads."""
     match node:
         case Analytic(calls=calls):
-            return max(call.length_ticks for _, call in calls)
+            return max(call.span_ticks for _, call in calls)
         case Aggregate(windows=windows):
             return max(window_span_ticks(window) for window in windows)
         case Join(lower_ticks=lower_ticks, upper_ticks=upper_ticks):

@@ -27,7 +27,7 @@ from tideglass.plan.topology import (
     WindowOp,
 )
 from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.analytic import AnalyticSpec
+from tideglass.temporal.analytic import AnalyticSpec, AnomalySpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +197,8 @@ def analytic_text(spec: AnalyticSpec) -> str:
     what = spec.function.upper() + (f"({spec.arg})" if spec.arg else "")
     if spec.aggregate is not None and spec.aggregate.arg is not None:
         what += f"({spec.aggregate.arg})"
+    if isinstance(spec, AnomalySpec):
+        what += f" of at most {spec.model.history_size} rows"
     by = " by " + ", ".join(spec.keys) if spec.keys else ""
     when = " of some rows" if spec.when else ""
     return f"{what} within {duration_text(spec.length_ticks)}{by}{when}"

@@ -158,10 +158,26 @@ class AggregateCall:
 
 
 @dataclass(frozen=True, slots=True)
+class AnomalyModel:
+    """What a detector of anomalies is told: its constants (`asa.md` 4.3).
+
+    `confidence` in percent, 1 to 100. `history_size`: how many earlier events it learns from at most.
+    `side`: `spikes`, `dips` or `spikesanddips`. `change_point`: it looks for a change of the level,
+    on both sides, and not for single values.
+    """
+
+    confidence: float
+    history_size: int
+    side: str = "spikesanddips"
+    change_point: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class AnalyticCall:
     """A function of the rows before the current one, per `partition_by`, of those where `when` holds.
 
-    `function`: `lag`, `last`, `isfirst`, or that of `aggregate`, which then says all about its values.
+    `function`: `lag`, `last`, `isfirst`, that of `aggregate`, which then says all about its values, or that
+    of `model`, which detects anomalies in the values of `arg`.
     `length_ticks`: how far back it looks, (t - length, t] (A-26); the interval of `isfirst`. `default`
     stands where there is no such row.
     """
@@ -174,7 +190,18 @@ class AnalyticCall:
     partition_by: tuple[Expr, ...] = ()
     when: Expr | None = None
     aggregate: AggregateCall | None = None
+    model: AnomalyModel | None = None
     span: Span = _span()
+
+    @property
+    def span_ticks(self) -> int:
+        """How long before a row another may lie that still decides its value.
+
+        A change point is told from how probable earlier rows were, each by the rows before it.
+        """
+        return (
+            2 * self.length_ticks if self.model is not None and self.model.change_point else self.length_ticks
+        )
 
 
 # ---------------------------------------------------------------- operators

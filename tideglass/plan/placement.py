@@ -18,6 +18,7 @@ from tideglass.plan.nodes import (
     Aggregate,
     AggregateCall,
     Analytic,
+    AnalyticCall,
     Apply,
     Expr,
     Filter,
@@ -59,7 +60,7 @@ from tideglass.plan.topology import (
     WindowOp,
 )
 from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.analytic import AnalyticSpec
+from tideglass.temporal.analytic import AnalyticSpec, AnomalySpec
 from tideglass.temporal.policies import Policies
 
 
@@ -481,20 +482,21 @@ def _specs(node: Analytic, items: dict[str, Expr]) -> tuple[tuple[AnalyticSpec, 
     def optional(expr: Expr | None) -> str | None:
         return None if expr is None else column(expr)
 
-    specs = tuple(
-        AnalyticSpec(
-            name=name,
-            function=call.function,
-            length_ticks=call.length_ticks,
-            arg=optional(call.arg),
-            offset=call.offset,
-            default=optional(call.default),
-            keys=tuple(dict.fromkeys(column(key) for key in call.partition_by)),
-            when=optional(call.when),
-            aggregate=None if call.aggregate is None else _aggregate_spec(name, call.aggregate, column),
-        )
-        for name, call in node.calls
-    )
+    def spec(name: str, call: AnalyticCall) -> AnalyticSpec:
+        # computed columns are numbered in this order, and their names are part of what state goes by
+        arg, default = optional(call.arg), optional(call.default)
+        keys = tuple(dict.fromkeys(column(key) for key in call.partition_by))
+        when = optional(call.when)
+        made = AnalyticSpec(name, call.function, call.length_ticks, keys, when, arg, call.offset, default)
+        if call.model is not None:
+            return AnomalySpec(
+                name, call.function, call.length_ticks, keys, when, arg, model=call.model, span=call.span
+            )
+        if call.aggregate is not None:
+            return replace(made, aggregate=_aggregate_spec(name, call.aggregate, column))
+        return made
+
+    specs = tuple(spec(name, call) for name, call in node.calls)
     keys = tuple(key for key in specs[0].keys if all(key in spec.keys for spec in specs))
     return specs, keys
 

@@ -173,6 +173,8 @@ class _Typing:
     def of_analytic(self, call: AnalyticCall, columns: Mapping[str, Type]) -> Type:
         if call.aggregate is not None:
             return self.of_aggregate(call.aggregate, columns)
+        if call.model is not None:
+            return Type.RECORD
         if call.arg is None:  # ISFIRST
             return Type.BIGINT
         found = [self.of(expr, columns) for expr in (call.arg, call.default) if expr is not None]

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideglass.core.errors import FailedRow, Span
+from tideglass.core.errors import Span
 from tideglass.core.sql import query
 from tideglass.core.types import ORDER_COLUMNS, Type, types_of
 from tideglass.core.values import canonical_text
@@ -38,7 +38,7 @@ from tideglass.temporal.arguments import (
     SORTABLE,
     Families,
     json_sql,
-    refusal,
+    refuse,
     sort_key_sql,
     split,
     tagged_sql,
@@ -275,19 +275,11 @@ class Cells:
         allowed: tuple[Type, ...],
         place: str,
     ) -> None:
-        if refused is None:
-            return
-        order = [quoted(name) for name in ORDER_COLUMNS if name in self.rows.column_names]
-        value = f"left(CAST({json_sql(quoted(column), self._types[column])} AS VARCHAR), 100)"
-        found = query(
-            f"SELECT {refused} AS x, {', '.join([*order, value])} FROM rows WHERE ({refused}) IS NOT NULL "
-            f"ORDER BY {', '.join([*order, '1'])} LIMIT 1",
-            rows=self.rows,
-        )
-        if found.num_rows:
-            name, *numbers, shown = (cell[0].as_py() for cell in found.columns)
-            at = tuple(numbers) if len(numbers) == len(ORDER_COLUMNS) else None
-            raise refusal(spec.function, name, allowed, place, shown, spec.span, FailedRow(place=at))
+        if refused is not None:
+            value = json_sql(quoted(column), self._types[column])
+            refuse(
+                self.rows, refused, value, f"{place} argument of function {spec.function}", allowed, spec.span
+            )
 
     def _append(self, name: str, column: Any) -> None:
         if name not in self.rows.column_names:

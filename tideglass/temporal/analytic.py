@@ -10,19 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from tideglass.core.errors import Span
 from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, field, type_of
 from tideglass.core.values import flat, settle, to_variant, unify
+from tideglass.plan.nodes import AnomalyModel
 from tideglass.temporal.aggregates import AggregateSpec, Cells
+from tideglass.temporal.anomaly import detect, numbers
 from tideglass.temporal.grouping import Integers
-from tideglass.temporal.lookback import Sorted
+from tideglass.temporal.lookback import Booleans, Sorted
 from tideglass.temporal.moving import moving
 from tideglass.temporal.progress import Progress
 from tideglass.temporal.reorder import in_order
@@ -33,6 +37,8 @@ pc: Any = pyarrow.compute  # its functions are made at import, unseen by type ch
 
 Column = tuple[pa.Array, Type]
 
+#: The column of a detector's values, as numbers.
+_WATCHED = "$watched"
 #: A look-back spans so many buckets: what is out of reach is dropped an eighth of it late.
 BUCKETS_PER_LENGTH = 8
 
@@ -79,6 +85,32 @@ class AnalyticSpec:
         return self.offset if self.function == "lag" else 1
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalySpec(AnalyticSpec):
+    """A detector of anomalies in the column `arg`; a row whose value is NULL does not match."""
+
+    model: AnomalyModel
+    span: Span = dataclass_field(default_factory=Span, compare=False, repr=False)
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        return ()  # numbers in place of the argument: see `_watched`
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        single = [name for name in (self.when, self.arg) if name is not None]
+        return (*self.keys, *single)
+
+    @property
+    def depth(self) -> int:
+        return self.model.history_size
+
+    @property
+    def logs_column(self) -> str:
+        """Kept of a row: the logarithm of how probable it was."""
+        return f"{self.name}.log"
+
+
 @dataclass(frozen=True, slots=True)
 class _Lane:
     """Functions that share their keys and WHEN, and so the rows they look at."""
@@ -96,6 +128,11 @@ class _Lane:
     @property
     def is_moving(self) -> bool:
         return self.specs[0].aggregate is not None
+
+    @property
+    def detectors(self) -> list[AnomalySpec]:
+        """All of the functions, if they detect anomalies; they watch the same column."""
+        return [spec for spec in self.specs if isinstance(spec, AnomalySpec)]
 
     @property
     def reach_ticks(self) -> int:
@@ -136,7 +173,8 @@ class AnalyticFunctions:
         self.substreams = substreams
         lanes: dict[Any, list[AnalyticSpec]] = {}
         for spec in specs:
-            lanes.setdefault((spec.keys, spec.when, spec.aggregate is None), []).append(spec)
+            watched = spec.arg if isinstance(spec, AnomalySpec) else None
+            lanes.setdefault((spec.keys, spec.when, spec.aggregate is None, watched), []).append(spec)
         self._lanes = [_Lane(tuple(members)) for members in lanes.values()]
 
     def advance(
@@ -175,6 +213,8 @@ class AnalyticFunctions:
             own = [spec.aggregate for spec in lane.specs if spec.aggregate is not None]
             if own:
                 Cells(rows.filter(pa.array(_matching(rows, lane.when))), own)
+            elif lane.detectors:
+                _numbers(lane.detectors, rows, _matching(rows, lane.when))
         return rows
 
     # ------------------------------------------------------------ waiting
@@ -218,6 +258,8 @@ class AnalyticFunctions:
         """The values of a lane's functions for the released rows; what a later row needs is kept."""
         matching = _matching(released, lane.when)
         rows = released.select([name for name in lane.columns if name in released.column_names])
+        if lane.detectors:
+            rows, matching = _watched(lane.detectors, released, rows, matching)
         first_ticks = int(released[SYSTEM_TIMESTAMP].to_numpy().min()) - lane.reach_ticks
         held = [log.read(b) for b in log.buckets() if log.start_ticks(b + 1) > first_ticks]
         if sum(table.num_rows for table in held) > rows.num_rows:
@@ -229,7 +271,9 @@ class AnalyticFunctions:
         ordered = Sorted.of(everything, lane.keys, matching)
         values: dict[str, Column] = {}
         for spec in lane.specs:
-            if spec.function == "isfirst":
+            if isinstance(spec, AnomalySpec):
+                everything, values[spec.name] = _anomalies(spec, everything, ordered, before)
+            elif spec.function == "isfirst":
                 values[spec.name] = _is_first(spec, ordered, before)
             elif spec.aggregate is None:
                 values[spec.name] = _earlier(spec, everything, ordered, before, released)
@@ -290,3 +334,36 @@ def _earlier(
         value, default = to_variant(value, type_), to_variant(default, other)
         type_ = Type.VARIANT
     return settle(pc.if_else(pa.array(found), value, default), type_)
+
+
+def _numbers(detectors: Sequence[AnomalySpec], rows: pa.Table, matching: Booleans) -> tuple[Any, Any]:
+    """The watched values of the rows that match, and which of these rows have one."""
+    first = detectors[0]
+    assert first.arg is not None
+    return numbers(rows.filter(pa.array(matching)), first.arg, first.function, first.span)
+
+
+def _watched(
+    detectors: Sequence[AnomalySpec], released: pa.Table, rows: pa.Table, matching: Booleans
+) -> tuple[pa.Table, Booleans]:
+    """The rows with their watched values and room for what detectors keep; which match and have a value."""
+    found, known = _numbers(detectors, released, matching)
+    values = np.zeros(rows.num_rows)
+    values[matching] = found
+    matching = matching.copy()
+    matching[matching] = known
+    rows = rows.append_column(field(_WATCHED, Type.FLOAT), pa.array(values))
+    for spec in detectors:
+        rows = rows.append_column(field(spec.logs_column, Type.FLOAT), pa.array(np.zeros(len(values))))
+    return rows, matching
+
+
+def _anomalies(
+    spec: AnomalySpec, everything: pa.Table, ordered: Sorted, before: int
+) -> tuple[pa.Table, Column]:
+    """The detector's results, and the rows with what is kept for it."""
+    place = everything.column_names.index(spec.logs_column)
+    values, logs = (np.asarray(flat(everything[name])) for name in (_WATCHED, spec.logs_column))
+    texts, logs = detect(spec.model, values, logs, ordered, spec.length_ticks, before)
+    kept = everything.set_column(place, everything.schema.field(place), pa.array(logs))
+    return kept, settle(texts, Type.RECORD)

@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from tideglass.core.errors import EvaluationError, FailedRow, Span
-from tideglass.core.types import TAG, Type
+from tideglass.core.sql import query
+from tideglass.core.types import ORDER_COLUMNS, TAG, Type
+from tideglass.temporal.grouping import quoted
 
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 
@@ -179,20 +183,26 @@ def sort_key_sql(column: str, type_: Type, descending: bool) -> tuple[str, str |
     return struct, families.refused
 
 
-def refusal(
-    function: str,
-    type_name: str,
-    allowed: tuple[Type, ...],
-    place: str,
-    value: str,
-    span: Span,
-    row: FailedRow,
-) -> EvaluationError:
-    """The service's message for a value of the wrong type, the value as JSON text."""
+def refuse(
+    rows: pa.Table, refused: str, value: str, argument: str, allowed: tuple[Type, ...], span: Span
+) -> None:
+    """Raises EvaluationError, in the service's words, for the first row whose `refused` is a type.
+
+    value: SQL of the argument as JSON text, to be shown. argument: which one of which function.
+    """
+    order = [quoted(name) for name in ORDER_COLUMNS if name in rows.column_names]
+    shown = f"left(CAST({value} AS VARCHAR), 100)"
+    found = query(
+        f"SELECT {refused} AS x, {', '.join([*order, shown])} FROM rows WHERE ({refused}) IS NOT NULL "
+        f"ORDER BY {', '.join([*order, '1'])} LIMIT 1",
+        rows=rows,
+    )
+    if found.num_rows == 0:
+        return
+    type_name, *numbers, text = (cell[0].as_py() for cell in found.columns)
     names = ", ".join(f"'{kind}'" for kind in allowed)
-    return EvaluationError(
-        f"The {place} argument of function {function} has invalid type '{type_name}'. "
-        f"Only {names} is allowed. The value is {value}.",
+    raise EvaluationError(
+        f"The {argument} has invalid type '{type_name}'. Only {names} is allowed. The value is {text}.",
         span,
-        row,
+        FailedRow(place=tuple(numbers) if len(numbers) == len(ORDER_COLUMNS) else None),
     )
