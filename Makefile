@@ -2,7 +2,7 @@
 # package with what its tests and examples need, and finds (or installs) a Java for Spark.
 #
 #   make demo        real flights through Spark: results, counters, a picture of the watermark
-#   make test        all tests        make test-fast   those that start no Spark
+#   make test        all tests        make test-fast   those that start no Spark (make test-spark: the others)
 #   make check       what CI does: format, lint, types, all tests
 #   make kafka       the toll example on a real Kafka broker, which it starts
 #   make costs       keep what kernels cost now as the thresholds of tests/costs
@@ -14,10 +14,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
-FAST := -m "not spark"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kafka test test-fast check format-check lint types bench costs clean
+.PHONY: help setup demo kafka test test-fast test-spark check format-check lint types bench costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -42,11 +41,14 @@ demo: $(READY)
 kafka: $(READY)
 	@$(BIN)/python examples/kafka/demo.py
 
-test: $(READY)
-	$(PYTEST)
+# Tests without a JVM share all cores; those with one follow each other in one session.
+test: test-fast test-spark
 
 test-fast: $(READY)
-	$(PYTEST) $(FAST)
+	$(PYTEST) -m "not spark" --numprocesses auto
+
+test-spark: $(READY)
+	$(PYTEST) -m spark
 
 format-check: $(READY)
 	$(BIN)/ruff format --check .
@@ -57,7 +59,6 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-# One run of pytest, so that its last line counts every test; those that start Spark come last.
 check: format-check lint types test
 
 bench: $(READY)
