@@ -13,6 +13,7 @@ from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, SELE
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import Grouping
 from tideglass.bind.joins import JoinChain, without_prefix
+from tideglass.bind.patterns import check_pattern
 from tideglass.bind.projection import SelectList
 from tideglass.bind.scope import Relation, Rows, Scope
 from tideglass.bind.sources import Sources
@@ -155,13 +156,16 @@ class SelectBinder:
 
     def _match(self, select: tree.Select, match: tree.MatchRecognize) -> Rows:
         rows, relation = self.sources.bind(select.source)
-        self._diagnostics.error(
-            "NOT_YET_SUPPORTED", "MATCH_RECOGNIZE is understood, not yet supported", match.span
-        )
+        errors_before = len(self._diagnostics.errors)
+        check_pattern(select, match, self._diagnostics)
         positive_ticks(match.limit, "LIMIT DURATION", self._diagnostics)
         expressions = Expressions(Scope((relation,), self.environment), self.environment, APPLY)
         for key in match.partition_by:
             expressions.value(key)
+        if len(self._diagnostics.errors) == errors_before:
+            self._diagnostics.error(
+                "NOT_YET_SUPPORTED", "MATCH_RECOGNIZE is understood, not yet supported", match.span
+            )
         names = (item.alias.text for item in match.measures if item.alias is not None)
         return Rows(Project(rows.node, tuple(Named(name, Literal(None)) for name in names)))
 
