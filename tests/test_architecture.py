@@ -45,6 +45,8 @@ MAY_USE = {
     "rich": {"cli", "job", "connect"},  # a console is an output too
     "matplotlib": {"job"},
     "py_mini_racer": {"functions"},
+    "shapely": {"functions"},
+    "pyproj": {"functions"},
 }
 
 MOST_LINES = 600

@@ -76,7 +76,7 @@ SECTIONS: dict[str, str] = {
     "functions/left_right "
     "functions/replicate_and_space functions/nchar_and_unicode functions/case_and_reverse "
     "functions/numbers_longer_than_texts functions/null_*",
-    "4.8": NOT_YET,
+    "4.8": "functions/geospatial_* test_geospatial",
     "4.9": "time/metadata_columns",
     "4.10": "windows/hopping_offset_form windows/session_named_form windows/tumbling_duration_form",
     "4.11": "udf/*",

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 
+from . import geography
 from .values import (
     DAY,
     LAST_INSTANT,
@@ -427,6 +428,7 @@ def sign(value: Value) -> Value:
 
 
 FUNCTIONS: dict[str, Callable[..., Value]] = {
+    **geography.FUNCTIONS,
     "getarrayelement": getarrayelement,
     "getarraylength": lambda array: len(array_argument(array)),
     "getrecordpropertyvalue": getrecordpropertyvalue,

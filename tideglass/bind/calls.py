@@ -41,17 +41,6 @@ class Binder(Protocol):
 
 
 ANALYTIC = frozenset(("lag", "last", "isfirst")) | ANOMALY_DETECTION
-GEOSPATIAL = frozenset(
-    (
-        "createpoint",
-        "createlinestring",
-        "createpolygon",
-        "st_distance",
-        "st_within",
-        "st_overlaps",
-        "st_intersects",
-    )
-)
 TABLE_FUNCTIONS = frozenset(("getarrayelements", "getrecordproperties"))
 WINDOW_FUNCTIONS = frozenset(
     f"{kind}{suffix}" for kind in ("tumbling", "hopping", "sliding", "session") for suffix in ("", "window")
@@ -199,8 +188,6 @@ def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
         return _metadata(call, binder)
     if name in SCALARS:
         return _scalar(call, name, binder)
-    if name in GEOSPATIAL:
-        return _unsupported(call, f"the geospatial function {call.name.text} is", binder)
     if name in TABLE_FUNCTIONS:
         hint = f"write FROM ... CROSS APPLY {call.name.text}(...) AS alias"
         message = f"{call.name.text} makes rows and can stand behind APPLY only"

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tideglass.functions import choices, conversions, dates, mathematics, operators, records, strings
+from tideglass.functions import (
+    choices,
+    conversions,
+    dates,
+    geospatial,
+    mathematics,
+    operators,
+    records,
+    strings,
+)
 from tideglass.functions.dates import DATEPARTS
 from tideglass.functions.library import install
 from tideglass.functions.signature import AggregateSignature, ScalarSignature
@@ -15,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AGGREGATES", "DATEPARTS", "ENGINE", "SCALARS", "AggregateSignature", "ScalarSignature", "prepare"]
 
-_FAMILIES = (dates, mathematics, strings, records, choices)
+_FAMILIES = (dates, mathematics, strings, records, geospatial, choices)
 
 #: Functions a query may call. CASE and CAST are syntax and not among them.
 SCALARS: Mapping[str, ScalarSignature] = {s.name: s for family in _FAMILIES for s in family.SCALARS}
@@ -80,6 +89,7 @@ def prepare(duck: duckdb.DuckDBPyConnection) -> None:
         *dates.PYTHON_FUNCTIONS,
         *mathematics.PYTHON_FUNCTIONS,
         *strings.PYTHON_FUNCTIONS,
+        *geospatial.PYTHON_FUNCTIONS,
         *PYTHON_FUNCTIONS,
     )
     macros = (

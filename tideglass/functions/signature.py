@@ -37,6 +37,7 @@ class Kind(Enum):
     DATE = "date"  # ISO text becomes DATETIME
     RECORD = "record"
     ARRAY = "array"
+    GEOMETRY = "geometry"  # a GeoJSON record or WKT text
     ANY = "any"
     DATEPART = "datepart"  # a literal in canonical spelling
 
@@ -53,6 +54,7 @@ _ALLOWED: dict[Kind, tuple[Type, ...]] = {
     Kind.DATE: (Type.DATETIME,),
     Kind.RECORD: (Type.RECORD,),
     Kind.ARRAY: (Type.ARRAY,),
+    Kind.GEOMETRY: (Type.RECORD, Type.NVARCHAR),
     Kind.ANY: (),
     Kind.DATEPART: (Type.NVARCHAR,),
 }
