@@ -97,8 +97,9 @@ def bind_call(call: tree.Call, binder: Binder) -> Expr:
             args = tuple(_event_or_value(arg, binder) for arg in call.args)
             return Call(f"udf.{_user_function(call, binder)}", args, call.span)
         case "uda":
-            args = tuple(_event_or_value(arg, binder.inside_aggregate()) for arg in call.args)
-            return _unsupported(call, "user-defined aggregates (uda.*) are", binder, args)
+            for arg in call.args:  # for the errors inside them
+                _event_or_value(arg, binder.inside_aggregate())
+            return _unsupported(call, "user-defined aggregates (uda.*) are", binder)
         case "":
             return _built_in(call, name, binder)
         case _:
@@ -281,7 +282,7 @@ def _metadata(call: tree.Call, binder: Binder) -> Expr:
     if key in _METADATA_PATHS:
         return relation.time(_METADATA_PATHS[key], call.span)
     if key.partition(".")[0] in _OTHER_METADATA_ROOTS:
-        return _unsupported(call, f"the metadata property {path!r} is", binder, ())
+        return _unsupported(call, f"the metadata property {path!r} is", binder)
     hint = did_you_mean(key, _METADATA_PATHS)
     binder.diagnostics.error(
         "UNKNOWN_METADATA", f"there is no metadata property {path!r}", call.args[1].span, hint
@@ -303,11 +304,7 @@ def _analytic(call: tree.Call, binder: Binder) -> Expr:
     return bind_analytic(call, binder.analytics, binder.over_source, binder.diagnostics)
 
 
-def _unsupported(
-    call: tree.Call, subject: str, binder: Binder, bound: tuple[Expr, ...] | None = None
-) -> Expr:
-    if bound is None:
-        _check_arguments(call, binder)
+def _unsupported(call: tree.Call, subject: str, binder: Binder) -> Expr:
     binder.diagnostics.error("NOT_YET_SUPPORTED", f"{subject} understood, not yet supported", call.span)
     return Literal(None, call.span)
 
