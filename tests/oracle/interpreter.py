@@ -24,6 +24,7 @@ from .expressions import (
     ticks_of,
 )
 from .javascript import Functions
+from .patterns import matches
 from .rows import Row, Settings, in_order, ingest
 from .scalars import array_argument, record_argument
 from .values import OracleError, Value, identity, lookup, lossless, plain
@@ -221,7 +222,10 @@ class Interpreter:
 
     def select(self, select: n.Select) -> list[Row]:
         if select.match is not None:
-            raise OracleError("the oracle does not support MATCH_RECOGNIZE")
+            source = select.source
+            name = source.alias or source.name
+            alias = name.text if name else ""
+            return matches(select.match, self.relation(source), alias, self.settings.level)
         where = select.where
         scopes = [
             s for s in self.scopes(select) if where is None or self.attempt(lambda s=s: s.true(where), False)
