@@ -39,11 +39,12 @@ CONNECTORS = (
     ),
 )
 
-#: Poms of Spark name repositories of their own; everything here is on Central.
+#: Poms of Spark name repositories of their own, which need not be reachable; everything here is on Central, so
+#: the others are an empty folder.
 _SETTINGS = """\
 <settings>
   <mirrors>
-    <mirror><id>central</id><mirrorOf>*</mirrorOf><url>https://repo.maven.apache.org/maven2</url></mirror>
+    <mirror><id>nothing</id><mirrorOf>*,!central</mirrorOf><url>{nothing}</url></mirror>
   </mirrors>
 </settings>
 """
@@ -103,7 +104,9 @@ def _fetched(name: str, artefacts: Sequence[str], *, alone: bool) -> Path:
     draft.mkdir(parents=True)
     try:
         settings, pom, jars = draft / "settings.xml", draft / "pom.xml", draft / "jars"
-        settings.write_text(_SETTINGS)
+        nothing = draft / "nothing"
+        nothing.mkdir()
+        settings.write_text(_SETTINGS.format(nothing=nothing.as_uri()))
         pom.write_text(_POM.format(dependencies="".join(_dependency(each, alone) for each in artefacts)))
         done = subprocess.run(
             [mvn, "-q", "-B", "-s", settings, "-f", pom, _COPY, f"-DoutputDirectory={jars}"],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tideglass.spark.java import find_java
-from tideglass.spark.session import Libraries, local_session
+from tideglass.spark.session import local_session
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "kafka"))
 
@@ -31,6 +31,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The JVM has the connector from its start, whichever test starts it: no session can add it later."""
+    chosen = any(item.get_closest_marker("spark") for item in session.items)
+    if not chosen or session.config.option.collectonly or find_java(os.environ) is None:
+        return
+    try:
+        jars = sorted(connector_jars().glob("*.jar"))
+    except JarsUnavailable:  # the fixture `broker` tells why
+        return
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} pyspark-shell"
+
+
 @pytest.fixture(scope="session")
 def java() -> None:
     if find_java(os.environ) is None:
@@ -39,11 +51,7 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    try:
-        libraries = Libraries(jars=connector_jars())
-    except JarsUnavailable:  # the fixture `broker` tells why
-        libraries = None
-    session = local_session(2, tmp_path_factory.mktemp("spark") / "spark.log", libraries)
+    session = local_session(2, tmp_path_factory.mktemp("spark") / "spark.log")
     yield session
     session.stop()
 
