@@ -48,10 +48,12 @@ def of_sound_rows(
     table: pa.Table,
     on_failure: OnFailure | None,
     check: Callable[[pa.Table], object] | None = None,
+    failing: Callable[[pa.Table], npt.NDArray[np.int64]] | None = None,
 ) -> _Result:
     """What `compute` gives for the table; with `on_failure`, for its rows without those that fail alone.
 
-    check: fails on the same rows as `compute`, at less cost. A failure without `on_failure`, or of rows
+    check: fails on the same rows as `compute`, at less cost. failing: finds the places of these rows at
+    once, where one can; else they are searched for. A failure without `on_failure`, or of rows
     none of which fails alone, is raised.
     """
     if on_failure is None:
@@ -59,14 +61,15 @@ def of_sound_rows(
     try:
         return compute(table)
     except EvaluationError:
-        failing = failing_rows(partial(_fails, check or compute), table)
-        if not len(failing):
+        find = failing or partial(failing_rows, partial(_fails, check or compute))
+        places = find(table)
+        if not len(places):
             raise
     try:
-        compute(table.slice(int(failing[0]), 1))
+        compute(table.slice(int(places[0]), 1))
     except EvaluationError as error:
-        on_failure(len(failing), error)
-    return compute(table.filter(kept_of(table.num_rows, failing)))
+        on_failure(len(places), error)
+    return compute(table.filter(kept_of(table.num_rows, places)))
 
 
 def _fails(compute: Callable[[pa.Table], object], table: pa.Table) -> bool:

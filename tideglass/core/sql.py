@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import duckdb
 
 _connections: dict[int, duckdb.DuckDBPyConnection] = {}
+_catching: dict[int, duckdb.DuckDBPyConnection] = {}
 
 
 def connection() -> duckdb.DuckDBPyConnection:
@@ -37,8 +38,27 @@ def connection() -> duckdb.DuckDBPyConnection:
         made.execute("SET TimeZone = 'UTC'")
         made.execute("SET preserve_insertion_order = true")
         _connections.clear()
+        _catching.clear()
         _connections[pid] = made
     return _connections[pid]
+
+
+def catching_connection() -> duckdb.DuckDBPyConnection:
+    """The same database through a second connection, where TRY may hold a call of `error`.
+
+    TRY refuses the built-in `error` because it is volatile. Macros are a connection's own, so that here
+    `error` is one that fails in a way TRY takes: by a cast, below a function, since a bare one of a constant
+    or one in a condition fails while the statement is planned.
+    """
+    duck = connection()
+    pid = os.getpid()
+    if pid not in _catching:
+        made = duck.cursor()
+        made.execute("SET TimeZone = 'UTC'")
+        made.execute("CREATE TEMP MACRO error(m) AS list_extract([NULL], CAST('!' || m AS BIGINT))")
+        made.execute("PRAGMA disable_optimizer")
+        _catching[pid] = made
+    return _catching[pid]
 
 
 def query(sql: str, **tables: pa.Table) -> pa.Table:
@@ -46,7 +66,20 @@ def query(sql: str, **tables: pa.Table) -> pa.Table:
 
     Raises duckdb.Error when a row makes the statement fail.
     """
-    duck = connection()
+    return query_by(connection(), sql, **tables)
+
+
+def query_catching(sql: str, **tables: pa.Table) -> pa.Table:
+    """As `query`, for a statement in which TRY holds what may fail.
+
+    It is planned without the optimizer, which would see that `error` gives nothing but NULL here, and answer
+    IS NULL without a call of it.
+    """
+    return query_by(catching_connection(), sql, **tables)
+
+
+def query_by(duck: duckdb.DuckDBPyConnection, sql: str, **tables: pa.Table) -> pa.Table:
+    """As `query`, by one of the connections of this process."""
     for name, table in tables.items():
         duck.register(name, table)
     try:

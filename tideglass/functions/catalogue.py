@@ -81,8 +81,8 @@ AGGREGATES: Mapping[str, AggregateSignature] = {
 }
 
 
-def prepare(duck: duckdb.DuckDBPyConnection) -> None:
-    """Makes what the functions need known to a DuckDB connection, once."""
+def prepare(duck: duckdb.DuckDBPyConnection, catching: duckdb.DuckDBPyConnection) -> None:
+    """Makes what the functions need known to a DuckDB connection and the one that catches errors, once."""
     from tideglass.functions.javascript import PYTHON_FUNCTIONS
 
     python_functions = (
@@ -100,4 +100,4 @@ def prepare(duck: duckdb.DuckDBPyConnection) -> None:
         *records.MACROS,
         *operators.MACROS,
     )
-    install(duck, macros, python_functions)
+    install(duck, catching, macros, python_functions)

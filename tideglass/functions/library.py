@@ -30,9 +30,15 @@ _installed: set[tuple[int, int]] = set()  # process and connection; holding the 
 
 
 def install(
-    duck: duckdb.DuckDBPyConnection, macros: Sequence[str], functions: Sequence[PythonFunction]
+    duck: duckdb.DuckDBPyConnection,
+    catching: duckdb.DuckDBPyConnection,
+    macros: Sequence[str],
+    functions: Sequence[PythonFunction],
 ) -> None:
-    """Makes macros and functions known to a connection, once."""
+    """Makes macros and functions known to a connection and to the one that catches errors, once.
+
+    They share the functions; macros are each one's own.
+    """
     mark = (os.getpid(), id(duck))
     if mark in _installed:
         return
@@ -48,7 +54,8 @@ def install(
             null_handling=cast("Any", "special"),
         )
     for macro in macros:
-        duck.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
+        for each in (duck, catching):
+            each.execute(f"CREATE OR REPLACE TEMP MACRO {macro}")
     atexit.register(duck.close)  # else Python functions still held at exit are reported as leaks
     _installed.clear()  # a process has one connection
     _installed.add(mark)

@@ -81,10 +81,11 @@ def _compare_numbers(operator: str, left: Sql, right: Sql) -> str:
     simple = f"CAST({whole} AS DOUBLE) {operator} {double}"
     if any(isinstance(side.constant, int | float) and abs(side.constant) < _EXACT for side in (left, right)):
         return simple
+    # Beyond bigint its sign stands for it: `false AND` would leave it uncomputed, and so unable to fail.
     return (
         f"CASE WHEN abs({double}) < {_EXACT}.0 THEN {simple} "
-        f"WHEN {double} >= 9223372036854775808.0 THEN {whole} IS NOT NULL AND 0 {operator} 1 "
-        f"WHEN {double} < -9223372036854775808.0 THEN {whole} IS NOT NULL AND 1 {operator} 0 "
+        f"WHEN {double} >= 9223372036854775808.0 THEN sign({whole}) {operator} 2 "
+        f"WHEN {double} < -9223372036854775808.0 THEN sign({whole}) {operator} -2 "
         f"ELSE {whole} {operator} CAST({double} AS BIGINT) END"
     )
 

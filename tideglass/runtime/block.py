@@ -13,12 +13,13 @@ from typing import TypeAlias
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from tideglass.core.columns import classify_json, settle, split_by_types, unify
 from tideglass.core.errors import EvaluationError, FailedRow
 from tideglass.core.iso import flat
-from tideglass.core.sql import connection, query
+from tideglass.core.sql import catching_connection, connection, query, query_catching
 from tideglass.core.types import Type, arrow_type, type_of, types_of
 from tideglass.core.types import field as typed_field
 from tideglass.functions.catalogue import prepare
@@ -114,6 +115,57 @@ class Block:
         whole = unify(results).take(pa.array(places))
         types = types_of(whole)
         return [settle(whole[name], types[name]) for name in whole.column_names]
+
+    def failing(self, table: pa.Table) -> npt.NDArray[np.bool_]:
+        """Which rows make an expression fail; the number of statements does not depend on how many."""
+        failed = np.zeros(table.num_rows, np.bool_)
+        if table.num_rows == 0:
+            return failed
+        mixed = [name for name in self.reads if type_of(table.schema.field(name)) is Type.VARIANT]
+        for part, rows in split_by_types(table, mixed) if mixed else [(table, np.arange(table.num_rows))]:
+            failed[rows] = self._failing_uniform(part)
+        return failed
+
+    def _failing_uniform(self, table: pa.Table) -> npt.NDArray[np.bool_]:
+        types = types_of(table)
+        made = self._make(types)
+        if isinstance(made, Statement):
+            return self._failing_statement(made, table)
+        failed = made.first.failing(table)
+        sound = table.filter(pa.array(~failed))
+        columns = made.first.run(sound, explain=False)
+        for name, (column, type_) in zip(made.names, columns, strict=True):
+            sound = sound.append_column(typed_field(name, type_), column)
+        failed[~failed] = made.then.failing(sound)
+        return failed
+
+    def _failing_statement(self, made: Statement, table: pa.Table) -> npt.NDArray[np.bool_]:
+        failed = np.zeros(table.num_rows, np.bool_)
+        texts: list[pa.Array] = []  # what is read as JSON after the statement, and may be no number of ours
+        computed = {
+            f"c{place}": value
+            for place, value in enumerate(made.values)
+            if value is not None and value.type is not Type.NULL
+        }
+        if computed:
+            # A record: NULL is a value, and only a record that could not be made is a failure.
+            record = ", ".join(f"'{name}': {value.text}" for name, value in computed.items())
+            raw = [name for name, value in computed.items() if value.raw]
+            chosen = ", ".join(("made IS NULL AS failed", *(f"made.{name} AS {name}" for name in raw)))
+            found = caught(
+                f"SELECT {chosen} FROM (SELECT TRY({{{record}}}) AS made FROM rows)", table, self.reads
+            )
+            failed = flat(found["failed"]).to_numpy(zero_copy_only=False).copy()
+            texts += [flat(found[name]) for name in raw]
+        fields = _fields(table, [item.expr for item in self.items])
+        for item, value in zip(self.items, made.values, strict=True):
+            if value is None and not isinstance(item.expr, Ref):
+                texts.append(fields[key_of(item.expr)])
+        for column in texts:
+            _, _, unreadable = classify_json(column, self.level)
+            if unreadable is not None:
+                failed |= unreadable
+        return failed
 
     def _run_uniform(self, table: pa.Table, explain: bool) -> list[Column]:
         types = types_of(table)
@@ -268,8 +320,14 @@ def _holds(condition: Expr, row: pa.Table, level: str) -> bool:
 
 
 def ask(sql: str, table: pa.Table, reads: Sequence[str]) -> pa.Table:
-    prepare(connection())
+    prepare(connection(), catching_connection())
     return query(sql, rows=table.select(reads) if reads else _counted(table.num_rows))
+
+
+def caught(sql: str, table: pa.Table, reads: Sequence[str]) -> pa.Table:
+    """The result of a statement in which TRY holds what may fail."""
+    prepare(connection(), catching_connection())
+    return query_catching(sql, rows=table.select(reads) if reads else _counted(table.num_rows))
 
 
 def _counted(rows: int) -> pa.Table:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.core.iso import flat
-from tideglass.core.sql import connection, query
+from tideglass.core.sql import catching_connection, connection, query
 from tideglass.functions.catalogue import prepare
 from tideglass.functions.records import field_sql, path_of
 from tideglass.functions.signature import literal_sql
@@ -43,7 +43,7 @@ def extract_sql(record: str, paths: Sequence[Keys]) -> str:
 
 def extract(records: pa.Array | pa.ChunkedArray, paths: Sequence[Keys]) -> list[pa.Array]:
     """The JSON text each path leads to in each record; NULL where it leads nowhere."""
-    prepare(connection())
+    prepare(connection(), catching_connection())
     texts = flat(records)
     found = query(extract_sql("r", paths), rows=pa.table({"r": texts}))
     return [_other_spellings(texts, keys, flat(found[f"c{n}"])) for n, keys in enumerate(paths)]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tideglass.core.errors import EvaluationError
-from tideglass.core.failing import OnFailure, failing_rows, of_sound_rows
+from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
 from tideglass.core.types import Type, type_of, types_of
 from tideglass.core.types import field as typed_field
@@ -75,31 +75,29 @@ class Program:
         )
 
     def run(self, table: pa.Table, on_failure: OnFailure | None = None) -> pa.Table:
-        return of_sound_rows(self._run, table, on_failure, check=self._check)
+        return of_sound_rows(self._run, table, on_failure, failing=self.failing)
 
     def failing(self, table: pa.Table) -> npt.NDArray[np.int64]:
         """The places of the rows that make an expression fail."""
-        return failing_rows(self._fails, table)
+        evaluated = np.arange(table.num_rows)
+        failed = np.zeros(table.num_rows, np.bool_)
+        if self._condition is not None:
+            failed = self._condition.failing(table)
+            evaluated = np.flatnonzero(~failed)
+            holds, _ = self._condition.run(table.take(pa.array(evaluated)), explain=False)[0]
+            evaluated = evaluated[np.asarray(holds).astype(np.bool_)]
+        failed[evaluated] = self._items.failing(table.take(pa.array(evaluated)))
+        return np.flatnonzero(failed)
 
-    def _run(self, table: pa.Table, *, explain: bool = True) -> pa.Table:
+    def _run(self, table: pa.Table) -> pa.Table:
         if self._condition is not None and table.num_rows:
             together = self._run_together(table)
             if together is not None:
                 return together
-            holds, _ = self._condition.run(table, explain=explain)[0]
+            holds, _ = self._condition.run(table)[0]
             if holds.true_count < table.num_rows:
                 table = table.filter(holds)
-        return self._result(table, self._items.run(table, explain=explain))
-
-    def _check(self, table: pa.Table) -> None:
-        self._run(table, explain=False)
-
-    def _fails(self, table: pa.Table) -> bool:
-        try:
-            self._check(table)
-        except EvaluationError:
-            return True
-        return False
+        return self._result(table, self._items.run(table))
 
     def _result(self, rows: pa.Table, columns: Sequence[Column]) -> pa.Table:
         fields = [typed_field(item.name, type_) for item, (_, type_) in zip(self.items, columns, strict=True)]
