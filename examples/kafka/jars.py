@@ -39,8 +39,8 @@ CONNECTORS = (
     ),
 )
 
-#: Poms of Spark name repositories of their own, which need not be reachable; everything here is on Central, so
-#: the others are an empty folder.
+#: Poms of Spark name repositories of their own, which need not be reachable; everything here is on
+#: Central, so the others are an empty folder.
 _SETTINGS = """\
 <settings>
   <mirrors>
@@ -94,7 +94,7 @@ def _fetched(name: str, artefacts: Sequence[str], *, alone: bool) -> Path:
     folder = cache_folder() / "kafka" / name
     if folder.is_dir():  # it appears whole
         return folder
-    refused = folder.with_suffix(".refused")
+    refused = folder.with_name(f"{name}.refused")
     if refused.exists():
         raise JarsUnavailable(refused.read_text())
     mvn = shutil.which("mvn")
