@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tideglass.cli.new import make_project
+from tideglass.connect.topics import HeldPartition, TopicInput
 from tideglass.core.errors import OutputError, StateError
 from tideglass.job.beginning import Beginning, begin
 from tideglass.job.directory import JobDirectory
@@ -27,6 +29,11 @@ WITH minutes AS (
 SELECT deviceId, n INTO many FROM minutes
 SELECT deviceId, n INTO few FROM minutes WHERE n < 3
 """
+
+
+def no_broker(topic: TopicInput, from_ms: int | None) -> Mapping[int, HeldPartition]:
+    """These jobs read files."""
+    raise AssertionError(f"asked for {topic} at {from_ms}")
 
 
 class Bench:
@@ -48,7 +55,7 @@ class Bench:
 
     def begin(self, **options: Any) -> Beginning:
         chosen: dict[str, Any] = {"once": True, "cores": 2, **options}
-        return begin(plan_job(load_project(self.folder), RunOptions(**chosen)), self.directory)
+        return begin(plan_job(load_project(self.folder), RunOptions(**chosen)), self.directory, no_broker)
 
     def leave_state(self, generation: int) -> Path:
         """What Spark would have left of a finished run: a checkpoint with a batch that is done."""
@@ -148,7 +155,7 @@ def test_a_project_that_moves_as_a_whole_is_the_same(bench: Bench, tmp_path: Pat
     bench.begin()
     bench.folder.rename(tmp_path / "moved")
     moved = plan_job(load_project(tmp_path / "moved"), RunOptions(once=True, cores=2))
-    again = begin(moved, JobDirectory.of_project(tmp_path / "moved"))
+    again = begin(moved, JobDirectory.of_project(tmp_path / "moved"), no_broker)
     assert (again.plan.resume, again.start.changes) == (True, ())
 
 

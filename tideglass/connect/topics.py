@@ -62,6 +62,21 @@ class TopicOutput:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+@dataclass(frozen=True, slots=True)
+class HeldPartition:
+    """What a broker holds of a partition of a topic, as one moment showed it.
+
+    earliest, end: the offset of the first message, and the one behind the last. oldest_ms: when the first
+    is stamped; None for no message. found: the first offset stamped at the time that was asked for or
+    later; None where there is none, or no time was asked for.
+    """
+
+    earliest: int
+    end: int
+    oldest_ms: int | None = None
+    found: int | None = None
+
+
 def resolved(text: str, environment: Mapping[str, str]) -> str:
     """The text with what it refers to. Raises ProjectError for a variable that is not set.
 

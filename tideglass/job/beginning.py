@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.reference.journal import JournaledReferences
-from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.job.changes import Changes, changes_between
 from tideglass.job.directory import JobDirectory
@@ -31,6 +30,7 @@ from tideglass.job.replay import begin as begin_reading
 from tideglass.job.silences import SilenceJournal
 from tideglass.job.start import StartFacts, StartMode, StartPlan, decide_start
 from tideglass.job.status import read_status
+from tideglass.job.topic_start import Look, begin_topics
 from tideglass.plan.replay import read_backs
 
 #: One tick is 100 ns.
@@ -50,10 +50,11 @@ class Beginning:
     begun: Begun = field(default_factory=Begun)
 
 
-def begin(job: Job, directory: JobDirectory) -> Beginning:
+def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
     """Decide how the job starts, and write down that it did. The lock of the directory must be held.
 
-    Raises StateError or OutputError when it cannot start; then nothing has been written.
+    look: asks a broker what a topic holds; called only for a start that depends on it.
+    Raises StateError, InputError or OutputError when it cannot start; then nothing has been written.
     """
     before = None if job.options.fresh else read_manifest(directory.manifest)
     identity = identity_of(
@@ -65,14 +66,26 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
         finished_input=job.options.once,
     )
     changes = Changes((), keeps_state=True) if before is None else changes_between(before, identity)
-    resumes = job.options.start.mode is None and changes.keeps_state
+    request = job.options.start
+    if job.topics and before is not None and request.mode is StartMode.LAST_STOPPED:
+        request = replace(request, mode=None)  # of topics, where the last run stopped is in its checkpoint
+    resumes = request.mode is None and changes.keeps_state
     last = Stopped()
-    if job.topics:
-        _check_mode(job.options.start.mode)
-    elif before is not None and not resumes:
+    if not job.topics and before is not None and not resumes:
         last = stopped(directory.generation(before.begun.generation))
-    plan = decide_start(job.options.start, _facts(job, directory, before, changes, last))
+    now_ticks = time.time_ns() // _NANOSECONDS_PER_TICK
+    plan = decide_start(request, _facts(job, directory, before, changes, last, now_ticks))
     begun = _begun(job, directory, plan, _same_inputs(last, before, identity))
+    # The first run of a topic begins as the project says, unless it is asked to begin elsewhere.
+    if job.topics and request.mode is not None:
+        offsets = begin_topics(
+            job.topics,
+            plan.read_from_ticks,
+            look,
+            now_ticks,
+            accept_partial=plan.accept_partial or plan.mode is StartMode.BEGINNING,
+        )
+        begun = replace(begun, offsets=offsets)
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
     if not replaces_rows:
         goes_on = plan.resume or plan.mode is not StartMode.BEGINNING
@@ -111,15 +124,6 @@ def begin(job: Job, directory: JobDirectory) -> Beginning:
     return Beginning(start, plan, batch, begun)
 
 
-def _check_mode(mode: StartMode | None) -> None:
-    """Topics are read from the offsets the project says, or on from the checkpoint; not yet by time."""
-    if mode not in (None, StartMode.BEGINNING):
-        raise StateError(
-            f"to start a run that reads topics in the mode {mode.value} is understood, not yet supported\n"
-            "  hint: say StartingOffsets in the project's input file, and --fresh"
-        )
-
-
 def _same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> Left:
     """What was left of the inputs that are still read in the same way."""
     known = before.identity.inputs if before and before.identity else {}
@@ -127,7 +131,7 @@ def _same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> Left:
 
 
 def _begun(job: Job, directory: JobDirectory, plan: StartPlan, left: Left) -> Begun:
-    """Where the inputs are to be read from. Raises InputError when they no longer hold what is needed."""
+    """Where the files are to be read from. Raises InputError when they no longer hold what is needed."""
     if plan.resume:
         return Begun.load(directory.generation(plan.generation) / BEGUN)
     if not left and plan.mode is StartMode.BEGINNING:
@@ -158,11 +162,16 @@ def utc_text(seconds: float) -> str:
 
 
 def _facts(
-    job: Job, directory: JobDirectory, before: Manifest | None, changes: Changes, last: Stopped
+    job: Job,
+    directory: JobDirectory,
+    before: Manifest | None,
+    changes: Changes,
+    last: Stopped,
+    now_ticks: int,
 ) -> StartFacts:
     begun = before.begun if before else None
     return StartFacts(
-        now_ticks=time.time_ns() // _NANOSECONDS_PER_TICK,
+        now_ticks=now_ticks,
         read_backs=read_backs(job.compiled.plan, job.compiled.topology),
         read_backs_behind=read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=True),
         inputs=(*job.inputs, *job.topics),

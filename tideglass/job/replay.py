@@ -118,24 +118,34 @@ def _watermark_ticks(saved: bytes | None) -> int:
 class Missing:
     """What a replay needs of a partition and its source no longer holds.
 
-    held_from_ticks: arrival of the oldest event there is from then on; None for nothing.
+    held_from_ticks: arrival of the oldest event there is from then on; None for nothing. lost: what shows it,
+    in words.
     """
 
     input: str
     partition: str
     needed_from_ticks: int | None
     held_from_ticks: int | None
-    files: Sequence[str]
+    lost: str
 
     def text(self) -> str:
         needed = "its beginning" if self.needed_from_ticks is None else _shown(self.needed_from_ticks)
         there = (
             "nothing" if self.held_from_ticks is None else f"what arrived from {_shown(self.held_from_ticks)}"
         )
-        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
         return (
             f"input {self.input!r}, partition {self.partition}: needed is what arrived from {needed} on, "
-            f"there is {there}; {self.files[0]}{more} is gone"
+            f"there is {there}; {self.lost}"
+        )
+
+
+def check_held(missing: Sequence[Missing]) -> None:
+    """Raises InputError that names source, partition, what is needed and what is there, if any is missing."""
+    if missing:
+        raise InputError(
+            "[RANGE_NOT_RETAINED] the first windows would lack events:\n"
+            + "".join(f"  {each.text()}\n" for each in missing)
+            + "  hint: start at a later time with --start TIME, or take what is there with --accept-partial"
         )
 
 
@@ -149,11 +159,14 @@ class Begun:
 
     begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
     behind_ticks: the watermark that run had left, when no row is to be given before its place is reached.
+    offsets: of inputs that are topics, per partition, the first to be read; a topic that is absent begins as
+    the project says.
     """
 
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
     recorded: Mapping[str, Mapping[str, Sequence[Sequence[Any]]]] = field(default_factory=dict[str, Any])
     behind_ticks: int | None = None
+    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
 
     @property
     def positions(self) -> Positions:
@@ -179,7 +192,7 @@ class Begun:
             name: {partition: _begin_of(each) for partition, each in partitions.items()}
             for name, partitions in saved["begins"].items()
         }
-        return Begun(begins, saved["recorded"], saved["behind_ticks"])
+        return Begun(begins, saved["recorded"], saved["behind_ticks"], saved.get("offsets", {}))
 
 
 def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:
@@ -227,7 +240,9 @@ def begin(
             if lost:
                 held_ticks = _oldest_arrival_ticks(source, partition, every[partition], found)
                 files = list(dict.fromkeys(str(before[partition][n][0]) for n in lost))
-                missing.append(Missing(name, partition, needed_ticks, held_ticks, files))
+                more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+                lost_files = f"{files[0]}{more} is gone"
+                missing.append(Missing(name, partition, needed_ticks, held_ticks, lost_files))
         numbers = {each.number for each in known.values()}
         for partition in every:
             if partition not in known:
@@ -240,12 +255,8 @@ def begin(
                     recorded[name][partition] = seek(
                         source, partition, every[partition], behind_ticks
                     ).position
-    if missing and not accept_partial:
-        raise InputError(
-            "[RANGE_NOT_RETAINED] the first windows would lack events:\n"
-            + "".join(f"  {each.text()}\n" for each in missing)
-            + "  hint: start at a later time with --start TIME, or take what is there with --accept-partial"
-        )
+    if not accept_partial:
+        check_held(missing)
     return Begun(begins, recorded, behind_ticks)
 
 

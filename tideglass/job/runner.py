@@ -22,7 +22,7 @@ from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.pattern import is_pattern
 from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec, format_of
-from tideglass.connect.topics import TopicInput, TopicOutput
+from tideglass.connect.topics import HeldPartition, TopicInput, TopicOutput
 from tideglass.core.errors import ProjectError
 from tideglass.job.account import Account, signals
 from tideglass.job.beginning import Beginning, begin
@@ -53,7 +53,7 @@ _Found = TypeVar("_Found")
 
 #: Called after every batch: its number, what it gave, and the metrics so far.
 Watch = Callable[[int, BatchRows, Metrics], None]
-#: Called once the start is decided and written down, before Spark is there.
+#: Called once the start is decided and written down, before the first batch.
 Begun = Callable[[RunStart], None]
 
 
@@ -129,7 +129,13 @@ def run(
     directory = JobDirectory(job.run_directory.resolve())
     with RunLock(directory):
         directory.stop.unlink(missing_ok=True)  # it was for another run
-        beginning = begin(job, directory)
+
+        def look(topic: TopicInput, from_ms: int | None) -> Mapping[int, HeldPartition]:
+            from tideglass.spark.topic_offsets import held_partitions
+
+            return held_partitions(_session(job, directory, spark), topic, from_ms)
+
+        beginning = begin(job, directory, look)
         if begun is not None:
             begun(beginning.start)
         metrics = Metrics()
@@ -172,7 +178,6 @@ def _start(
     from tideglass.spark.key_groups import key_numbers
     from tideglass.spark.live import LiveJob, start_live
     from tideglass.spark.query import QueryOptions, start
-    from tideglass.spark.session import local_session
     from tideglass.spark.source import SourceJob
 
     directory, beginning, topology = account.directory, account.beginning, job.compiled.topology
@@ -191,7 +196,7 @@ def _start(
             for spec in job.references.values()
         ),
     )
-    session = spark or local_session(job.options.cores, directory.spark_log, _libraries(job))
+    session = _session(job, directory, spark)
     source = SourceJob(
         topology=topology,
         inputs=inputs,
@@ -249,8 +254,16 @@ def _start(
         finished=job.options.once,
         ending=_ending(directory, beginning).exists(),
         idle_seconds=job.options.idle_seconds,
+        offsets=begun.offsets,
     )
     return start_live(session, live, options, commit)
+
+
+def _session(job: Job, directory: JobDirectory, spark: SparkSession | None) -> SparkSession:
+    """The session given, else the one of this process, which the first call starts."""
+    from tideglass.spark.session import local_session
+
+    return spark or local_session(job.options.cores, directory.spark_log, _libraries(job))
 
 
 def _libraries(job: Job) -> Libraries | None:

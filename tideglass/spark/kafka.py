@@ -8,6 +8,7 @@ the event, and of the message `KafkaKey` (text), `KafkaHeaders` (an array of key
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 
@@ -27,6 +28,8 @@ CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 JSON = Payload()
 _LOG_APPEND_TIME = 1
+#: Options of Spark's source that say where a query begins, in lower case as Spark compares them.
+_STARTING = ("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp")
 _METADATA = {"KafkaKey": "key", "KafkaHeaders": "headers", "KafkaTopic": "topic"}
 
 
@@ -70,16 +73,21 @@ def kafka(
     )
 
 
-def topic_input(spark: SparkSession, given: TopicInput, *, finished: bool, limited: bool) -> FrameInput:
+def topic_input(
+    spark: SparkSession,
+    given: TopicInput,
+    offsets: Mapping[str, int] | None = None,
+    *,
+    finished: bool,
+    limited: bool,
+) -> FrameInput:
     """A topic of a project as a streaming input.
 
-    finished: the run reads to the end of what is there. limited: a batch takes no more than the project says.
+    offsets: per partition, the first to be read; None: what the project says. finished: the run reads to the
+    end of what is there. limited: a batch takes no more than the project says.
     Raises ProjectError for a variable of the environment that is not set.
     """
-    options = {
-        "startingOffsets": given.starting or ("earliest" if finished else "latest"),
-        **given.options,
-    }
+    options = starting_options(given, resolved(given.topic, os.environ), offsets, finished=finished)
     if limited:
         options["maxOffsetsPerTrigger"] = str(given.most_messages)
     return kafka(
@@ -92,6 +100,19 @@ def topic_input(spark: SparkSession, given: TopicInput, *, finished: bool, limit
         delimiter=given.delimiter,
         avro_schema=given.avro_schema,
     )
+
+
+def starting_options(
+    given: TopicInput, topic: str, offsets: Mapping[str, int] | None, *, finished: bool
+) -> dict[str, str]:
+    """The topic's options of Spark's source, with where it begins; `offsets` stand before all they say."""
+    if offsets is None:
+        return {
+            "startingOffsets": given.starting or ("earliest" if finished else "latest"),
+            **given.options,
+        }
+    others = {name: value for name, value in given.options.items() if name.lower() not in _STARTING}
+    return others | {"startingOffsets": json.dumps({topic: dict(offsets)})}
 
 
 def messages_input(

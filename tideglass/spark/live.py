@@ -40,7 +40,8 @@ class LiveJob:
 
     topics: by the topology's names. files: the other inputs, None if there are none. identity: what the
     state in a checkpoint must belong to. finished: the run is to end. ending: it ends now.
-    idle_seconds: how often silence is told.
+    idle_seconds: how often silence is told. offsets: per topic and partition, the first that a run without
+    a checkpoint reads; a topic that is absent begins as the project says.
     """
 
     topology: Topology
@@ -51,13 +52,16 @@ class LiveJob:
     finished: bool
     ending: bool
     idle_seconds: float
+    offsets: Mapping[str, Mapping[str, int]]
 
 
 def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit: Commit) -> StreamingQuery:
     """Start the job. `commit` is called once per batch, in order, with what is for the driver."""
     configure(spark, job.topology, options)
     inputs = {
-        name: topic_input(spark, topic, finished=job.finished, limited=not job.ending).checked(name)
+        name: topic_input(
+            spark, topic, job.offsets.get(name), finished=job.finished, limited=not job.ending
+        ).checked(name)
         for name, topic in job.topics.items()
     }
     spark.dataSource.register(EndSource)

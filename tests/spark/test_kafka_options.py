@@ -1,0 +1,38 @@
+"""Which options Spark's connector and Kafka's own client are given; no broker and no Spark is needed."""
+
+from __future__ import annotations
+
+from tideglass.connect.topics import TopicInput
+from tideglass.spark.kafka import starting_options
+from tideglass.spark.topic_offsets import client_settings
+
+
+def topic(starting: str | None = None, **options: str) -> TopicInput:
+    return TopicInput("toll", "${BROKER}", "${TOPIC}", starting=starting, options=options)
+
+
+def test_a_run_begins_where_the_project_says() -> None:
+    assert starting_options(topic(), "t", None, finished=True) == {"startingOffsets": "earliest"}
+    assert starting_options(topic(), "t", None, finished=False) == {"startingOffsets": "latest"}
+    given = topic("earliest", startingTimestamp="5")
+    assert starting_options(given, "t", None, finished=False) == {
+        "startingOffsets": "earliest",
+        "startingTimestamp": "5",
+    }
+
+
+def test_offsets_stand_before_all_the_project_says() -> None:
+    given = topic("latest", STARTINGTIMESTAMP="5", startingOffsetsByTimestamp="{}", failOnDataLoss="false")
+    assert starting_options(given, "t", {"0": 4, "1": 0}, finished=False) == {
+        "failOnDataLoss": "false",
+        "startingOffsets": '{"t": {"0": 4, "1": 0}}',
+    }
+
+
+def test_kafkas_client_is_given_what_the_connector_would_give_it() -> None:
+    given = topic(**{"kafka.security.protocol": "SASL_SSL", "kafka.sasl.jaas.config": "${JAAS}", "rows": "1"})
+    assert client_settings(given, {"BROKER": "b:9092", "JAAS": "secret"}) == {
+        "bootstrap.servers": "b:9092",
+        "security.protocol": "SASL_SSL",
+        "sasl.jaas.config": "secret",
+    }

@@ -1,0 +1,67 @@
+"""Runs that start at an output time read their topics from there, and say what a topic no longer holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient
+from test_kafka_run import Live, at, bag, events, expected, stop
+
+from tideglass.core.errors import InputError
+from tideglass.core.time import parse_ticks
+from tideglass.job.start import StartMode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+kafka = cast("Any", confluent_kafka)
+
+#: 10 s of window and 5 min early before it, what arrived from 00:04:50 on is needed.
+START = at(600)
+#: One event a second from 00:01:00 on; the second partition has nothing of what is needed.
+GIVEN = [*events(0, 700), *events(1, 200)]
+FROM_START: dict[str, Any] = {"start_mode": StartMode.TIME, "start_at_ticks": parse_ticks(START)}
+
+
+def since(rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    return {name: [row for row in of if row["at"] >= START] for name, of in rows.items()}
+
+
+def test_from_an_output_time_on_the_rows_are_those_of_the_undisturbed_run(
+    broker: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    live = Live(tmp_path / "job", broker, spark)
+    live.send(GIVEN)
+    first = live.run(stop, most_messages=400, **FROM_START)
+    assert first.batches == 1
+    metrics = live.run(most_messages=400, start_mode=StartMode.LAST_STOPPED)
+    assert metrics.events == 470
+    rows = since(expected(GIVEN))
+    for name in ("counts", "high"):
+        assert rows[name]
+        assert bag(live.rows(name)) == bag(rows[name])
+
+
+def test_a_topic_that_no_longer_holds_the_range_stops_the_start_before_any_output(
+    broker: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    live = Live(tmp_path / "job", broker, spark)
+    live.send(GIVEN)
+    admin: Any = AdminClient({"bootstrap.servers": broker})
+    gone = kafka.TopicPartition(live.names["events"], 0, 300)
+    admin.delete_records([gone])[gone].result(60)
+    with pytest.raises(
+        InputError,
+        match=r"RANGE_NOT_RETAINED(?s:.*)'events', partition 0: needed is what arrived from "
+        r"2026-01-01T00:04:50Z on, there is what arrived from 2026-01-01T00:06:00Z; "
+        rf"topic '{live.names['events']}' holds nothing before offset 300\n  hint",
+    ):
+        live.run(**FROM_START)
+    assert not list(tmp_path.rglob("begun.json"))
+    assert not live.rows("counts")
+    assert live.run(**FROM_START, accept_partial=True).events == 400
+    assert bag(live.rows("counts")) == bag(since(expected(GIVEN))["counts"])
