@@ -64,6 +64,7 @@ CONSTRUCTS = {
     "Values of mixed types (TRY_CAST)": r"\bTRY_CAST\(",
     "Declared schemas": r"\bCREATE TABLE\b",
     "JavaScript functions": r"\bUDF\.",
+    "JavaScript aggregates": r"\buda\.",
     "Late and out-of-order events": r'"late_arrival"',
     "Substreams (OVER)": r"TIMESTAMP BY \w+ OVER\b",
     "Partitions": r"TIMESTAMP BY \w+ PARTITION BY\b",

@@ -48,7 +48,7 @@ def compile_query(
     counted and left out instead of stopping the job.
     Raises QueryError with everything that is wrong with the query.
     """
-    bound = bind(parse(source), source, inputs, level, functions or ())
+    bound = bind(parse(source), source, inputs, level, functions or {})
     topology = replace(
         place(bound.plan, policies, key_groups, functions),
         source=source,

@@ -47,7 +47,8 @@ def run(
     reference: rows per reference input, or its snapshots: rows by the ISO time from which they hold.
     settings: late_arrival ("5s" or "none"), out_of_order, policy ("adjust" or "drop"), early_arrival,
     compatibility_level, on_error ("stop" or "drop"); without them late is unlimited and out-of-order 0; or
-    those of a job. functions: JavaScript source per name. engine: this process, or a local Spark.
+    those of a job. functions: JavaScript source per name, of UDF.name or, with a main that has
+    accumulate and computeResult, of uda.name. engine: this process, or a local Spark.
     known_inputs: what the binder may know of the inputs; None lets every name be one.
 
     Inputs end, so everything is flushed. Times come back as ISO text with seven digits and Z.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -20,7 +20,7 @@ def bound(
     text: str,
     inputs: Mapping[str, InputInfo] | None = None,
     level: str = "1.2",
-    functions: Iterable[str] | None = None,
+    functions: Mapping[str, str] | None = None,
 ) -> Bound:
     source = Source(text)
     return bind(parse(source), source, inputs, level, functions)

@@ -100,8 +100,8 @@ def test_what_is_wrong_with_an_expression_is_reported_at_its_place(expression: s
 
 
 def test_what_is_not_yet_supported_says_so():
-    (error,) = errors("SELECT uda.total(a) FROM s GROUP BY TumblingWindow(minute, 1)")
-    assert error.message == "user-defined aggregates (uda.*) are understood, not yet supported"
+    (error,) = errors("SELECT GetMetadataPropertyValue(s, 'EventId') AS id FROM s")
+    assert error.message == "the metadata property 'EventId' is understood, not yet supported"
 
 
 def test_a_prefix_is_ignored_below_level_1_2():

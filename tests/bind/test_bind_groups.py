@@ -281,7 +281,15 @@ def test_a_window_over_a_window_reads_the_columns_of_the_step():
             "LIMIT_DURATION_MISSING",
             "OVER (PARTITION BY b)",
         ),
-        (f"SELECT uda.f(a) FROM s {MINUTE}", "NOT_YET_SUPPORTED", "uda.f(a)"),
+        (f"SELECT uda.f() FROM s {MINUTE}", "ARGUMENT_COUNT", "uda.f()"),
+        (f"SELECT MAX(uda.f(a)) FROM s {MINUTE}", "NESTED_AGGREGATE", "uda.f(a)"),
+        (f"SELECT uda.f(a) OVER (ORDER BY b) FROM s {MINUTE}", "OVER_HERE", "OVER (ORDER BY b)"),
+        (f"SELECT COUNT(*) FROM s {MINUTE}, uda.f(a)", "AGGREGATE_IN_GROUP_BY", "uda.f(a)"),
+        (
+            "SELECT LAG(uda.f(a)) OVER (LIMIT DURATION(minute, 1)) FROM s",
+            "AGGREGATE_IN_ANALYTIC",
+            "uda.f(a)",
+        ),
     ],
 )
 def test_what_is_wrong_with_an_aggregate_is_reported_at_its_place(text: str, code: str, words: str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pytest
 from bind_support import bound, errors, plan
@@ -155,7 +155,7 @@ def check_plan(job: Plan) -> None:
 
 
 def plan_or_errors(
-    text: str, inputs: Mapping[str, InputInfo] | None, level: str, functions: Iterable[str] | None = None
+    text: str, inputs: Mapping[str, InputInfo] | None, level: str, functions: Mapping[str, str] | None = None
 ) -> tuple[Plan | None, tuple[Diagnostic, ...]]:
     try:
         return bound(text, inputs, level, functions).plan, ()

@@ -241,9 +241,10 @@ def compiled_for(
     settings: Mapping[str, Any] | None,
     key_groups: int = 3,
     reference: Mapping[str, Any] | None = None,
+    functions: Mapping[str, str] | None = None,
 ) -> Compiled:
     known = input_infos(inputs, reference or {})
-    return compile_rows(query, inputs, from_options(settings), key_groups=key_groups, known_inputs=known)
+    return compile_rows(query, inputs, from_options(settings), functions, key_groups, known)
 
 
 def play(
@@ -256,6 +257,7 @@ def play(
     begin: Begin | None = None,
     stop_after: int | None = None,
     reference: Mapping[str, Any] | None = None,
+    functions: Mapping[str, str] | None = None,
 ) -> Played:
     """Run a query on events that reach the engine in the given manner.
 
@@ -264,7 +266,7 @@ def play(
     that the next event came earlier than the clock made believe. stop_after: so many batches, and no end.
     """
     begin = begin or Begin()
-    compiled = compiled_for(query, inputs, settings, manner.key_groups, reference)
+    compiled = compiled_for(query, inputs, settings, manner.key_groups, reference, functions)
     topology = compiled.topology
     references = given_rows(topology.references, reference or {})
     queues = queues_of(topology, inputs, partitions)

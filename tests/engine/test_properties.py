@@ -13,7 +13,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from oracle import OracleError
 from oracle import run as oracle_run
-from oracle.strategies import Trial, aggregations, events, iso, projections, trials
+from oracle.strategies import Trial, aggregations, events, iso, projections, trials, users_aggregations
 from oracle.strategies import settings as time_settings
 from queries import chained, substreams_of_two_steps, unions_of_levels
 
@@ -32,7 +32,7 @@ ONE_BY_ONE = Manner(takes=(1,), restarts=1, key_groups=2, reverse=True, end_apar
 
 CASES = [
     case
-    for area in ("time", "windows", "aggregates", "regressions")
+    for area in ("time", "windows", "aggregates", "uda", "regressions")
     for path in case_paths(area)
     if (case := load(path)).expected and not case.reference
 ]
@@ -43,14 +43,22 @@ def played(trial: Trial, manner: Manner = AT_ONCE, silences: tuple[float, ...] =
     # Substreams without PartitionId among their keys are of an input of one partition.
     partitions = 1 if "TIMESTAMP BY t OVER k " in trial.query else 3
     try:
-        return play(trial.query, trial.inputs, trial.settings, manner, silences, partitions)
+        return play(
+            trial.query,
+            trial.inputs,
+            trial.settings,
+            manner,
+            silences,
+            partitions,
+            functions=trial.functions,
+        )
     except EvaluationError:
         return None
 
 
 def the_oracle(trial: Trial) -> dict[str, list[dict[str, Any]]] | None:
     try:
-        return oracle_run(trial.query, trial.inputs, settings=trial.settings)
+        return oracle_run(trial.query, trial.inputs, settings=trial.settings, functions=trial.functions)
     except OracleError:
         return None
 
@@ -73,6 +81,14 @@ def test_random_queries_give_the_oracles_rows_in_any_batches_and_restarts(
     check_rows(trial, manner)
 
 
+@given(users_aggregations(), manners())
+@examples(reproducible, max_examples=30)
+def test_users_aggregates_give_the_oracles_rows_in_any_batches_and_restarts(
+    trial: Trial, manner: Manner
+) -> None:
+    check_rows(trial, manner)
+
+
 @given(chained(), manners())
 @examples(reproducible, max_examples=14)
 def test_steps_over_steps_give_the_oracles_rows_in_any_batches_and_restarts(
@@ -85,7 +101,14 @@ def test_steps_over_steps_give_the_oracles_rows_in_any_batches_and_restarts(
 def test_a_case_holds_event_by_event_with_a_restart_after_each(case: Case) -> None:
     numbers = [row.get("_partition", 0) for rows in case.inputs.values() for row in rows]
     partitions = 1 + max(numbers, default=0)
-    came = play(case.query, case.inputs, case.settings, ONE_BY_ONE, partitions=partitions)
+    came = play(
+        case.query,
+        case.inputs,
+        case.settings,
+        ONE_BY_ONE,
+        partitions=partitions,
+        functions=case.functions,
+    )
     assert compare_outputs(came.rows, case.expected) == []
     assert came.watched.breaches == []
 

@@ -177,7 +177,7 @@ def test_a_failing_script_stops_the_job() -> None:
 def test_a_script_that_cannot_be_used_is_refused() -> None:
     with pytest.raises(EvaluationError, match="has no function"):
         javascript.define({"none": "var x = 1;"})
-    with pytest.raises(EvaluationError, match="cannot be compiled"):
+    with pytest.raises(EvaluationError, match="cannot be used"):
         javascript.define({"bad": "function f( {"})
     with pytest.raises(EvaluationError, match="has no script"):
         value(call("udf.unknown", 1))

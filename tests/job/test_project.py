@@ -237,11 +237,24 @@ def test_a_broken_manifest_is_reported_as_a_project_error(tmp_path, manifest):
         load_project(tmp_path)
 
 
-def test_an_aggregate_is_known_by_its_type_or_its_methods(tmp_path, files):
-    files["Functions/twice.js"] = (
-        "function main() { this.accumulate = function (v, t) {}; this.computeResult = function () {}; }"
-    )
-    assert load_project(write(tmp_path, files)).functions["twice"].aggregate
+AGGREGATE = "function main() { this.accumulate = function (v, t) {}; this.computeResult = function () {}; }"
+
+
+def test_an_aggregate_is_known_by_its_methods(tmp_path, files):
+    files["Functions/twice.js"] = AGGREGATE
+    project = load_project(write(tmp_path, files))
+    assert project.functions["twice"].called == "uda.twice"
+    assert project.scripts == {"twice": AGGREGATE}
+
+
+def test_a_function_of_type_aggregate_must_have_the_methods_of_one(tmp_path, files):
+    files["Functions/sum.js.json"] = '{"Name": "sum", "Type": "Aggregate", "ScriptType": "JSFunction"}'
+    files["Functions/sum.js"] = "function main(x) { return x; }"
+    files.pop("asaproj.json")
+    with pytest.raises(ProjectError, match="its Type is Aggregate, but its script has no main with init"):
+        load_project(write(tmp_path, files))
+    (tmp_path / "Functions" / "sum.js").write_text(AGGREGATE)
+    assert load_project(tmp_path).functions["sum"].called == "uda.sum"
 
 
 def test_a_windows_path_finds_a_file_whose_name_differs_in_case(tmp_path):

@@ -358,12 +358,19 @@ def canonical(node: Any, aliases: set[str]) -> Any:
 # ---------------------------------------------------------------- aggregates over scopes (4.1)
 
 
+def is_users(call: n.Call) -> bool:
+    """Whether the aggregate is one of the user, `uda.name`."""
+    return [part.text.lower() for part in call.prefix] == ["uda"]
+
+
 def is_aggregate(expr: n.Expr) -> bool:
-    return (
-        isinstance(expr, n.Call)
-        and not expr.prefix
-        and expr.name.text.lower() in aggregates.NAMES
-        and not (expr.over and expr.over.limit)
+    return isinstance(expr, n.Call) and (
+        is_users(expr)
+        or (
+            not expr.prefix
+            and expr.name.text.lower() in aggregates.NAMES
+            and not (expr.over and expr.over.limit)
+        )
     )
 
 
@@ -397,6 +404,10 @@ def aggregate(expr: n.Call, scopes: Sequence[Scope]) -> Value:
     """The aggregate of its argument over the rows."""
     name = expr.name.text.lower()
     arguments = [a for a in expr.args if not isinstance(a, n.Star)]
+    if is_users(expr):
+        assert Scope.functions is not None
+        given = [(scope.event_or_value(arguments[0]), Instant(scope.time)) for scope in scopes]
+        return Scope.functions.aggregate(expr.name.text, given)
     order = expr.over.order_by if expr.over else ()
     if name in ("collecttop", "topone"):
         count = constant(arguments.pop(0)) if name == "collecttop" else 1

@@ -21,6 +21,7 @@ from .expressions import (
     aggregates_in,
     analytics_in,
     canonical,
+    is_users,
     ticks_of,
 )
 from .javascript import Functions
@@ -311,7 +312,10 @@ class Interpreter:
         for key in keys:
             scope.value(key)
         for call in aggregates_in((select.items, select.having)):
-            aggregate(call, [scope])
+            if is_users(call):  # takes any value; whether it fails is for the whole group to say
+                scope.event_or_value(call.args[0])
+            else:
+                aggregate(call, [scope])
         return True
 
     def universes(

@@ -1,4 +1,4 @@
-"""User-defined functions in JavaScript, one call at a time (`asa.md` 4.11)."""
+"""User-defined functions in JavaScript, one call, or one group of events, at a time (`asa.md` 4.11)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,38 @@ class Functions:
         self.sources = sources
         self.context = MiniRacer() if sources else None
 
+    def source(self, name: str) -> str:
+        found = next((text for known, text in self.sources.items() if known.lower() == name.lower()), None)
+        if found is None:
+            raise OracleError(f"no function is named {name}")
+        return found
+
     def call(self, name: str, arguments: Sequence[Value]) -> Value:
-        source = next((text for known, text in self.sources.items() if known.lower() == name.lower()), None)
-        declared = re.search(r"function\s+([\w$]+)", source or "")
-        if source is None or declared is None or self.context is None:
-            raise OracleError(f"no function is named UDF.{name}")
+        declared = re.search(r"function\s+([\w$]+)", self.source(name))
+        if declared is None:
+            raise OracleError(f"UDF.{name} has no function")
         passed = ", ".join(map(javascript_of, arguments))
+        return self.result(name, f"const r = {declared[1]}({passed});")
+
+    def aggregate(self, name: str, events: Sequence[tuple[Value, Instant]]) -> Value:
+        """A new instance of main is given every event of a group."""
+        given = "".join(f"m.accumulate({javascript_of(v)}, {javascript_of(t)});" for v, t in events)
+        return self.result(name, f"const m = new main(); m.init(); {given} const r = m.computeResult();")
+
+    def result(self, name: str, work: str) -> Value:
+        """The value of `r` behind some work with what the script declares."""
+        assert self.context is not None
         try:
             text = self.context.eval(
-                f"(function () {{ {source}; const r = {declared[1]}({passed});"
+                f"(function () {{ {self.source(name)}; {work}"
                 "  if (r === undefined || r === null) return 'null';"
+                "  if (typeof r === 'number' && !isFinite(r)) throw new Error('no value');"
                 "  if (r instanceof Date) return JSON.stringify({date: r.getTime()});"
                 "  return JSON.stringify({value: r, float: typeof r === 'number' && !Number.isInteger(r)});"
                 "})()"
             )
         except JSEvalException as error:
-            raise OracleError(f"UDF.{name}: {error}") from None
+            raise OracleError(f"{name}: {error}") from None
         return value_of(json.loads(str(text)))
 
 

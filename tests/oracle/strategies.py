@@ -83,11 +83,12 @@ HAVINGS = ["COUNT(*) > 1", "SUM(v) > 1", "NOT (MIN(v) > 0)", "n >= 2"]
 
 @dataclass(frozen=True)
 class Trial:
-    """What both engines are given; called as `run(trial.query, trial.inputs, settings=trial.settings)`."""
+    """What both engines are given: arguments of `run` by their names."""
 
     query: str
     inputs: dict[str, Rows]
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    functions: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def iso(seconds: float, ticks: int = 0) -> str:
@@ -232,6 +233,68 @@ def substreams(draw: st.DrawFn) -> Trial:
         f"FROM {source}{draw(filters())} GROUP BY {keys}, {draw(window)}{draw(havings())}"
     )
     return Trial(query, {"events": draw(rows)}, draw(settings()))
+
+
+#: Aggregates of users: what they are given in its order, and one that fails on some values.
+USERS_AGGREGATES = {
+    "seen": """function main() {
+        this.init = function () { this.seen = []; };
+        this.accumulate = function (v, t) { this.seen.push([v, t.getTime() % 60000]); };
+        this.computeResult = function () { return this.seen; };
+    }""",
+    "mean": """function main() {
+        this.init = function () { this.sum = 0; this.n = 0; };
+        this.accumulate = function (v, t) { this.sum += v / (1 + t.getUTCSeconds()); this.n++; };
+        this.deaccumulate = function (v, t) { this.sum -= v / (1 + t.getUTCSeconds()); this.n--; };
+        this.deaccumulateState = function (other) { this.sum -= other.sum; this.n -= other.n; };
+        this.computeResult = function () { return this.sum / this.n; };
+    }""",
+    "last": """class main {
+        init() { this.last = undefined; }
+        accumulate(v, t) { this.last = v; }
+        computeResult() { return this.last; }
+    }""",
+    "width": """function main() {
+        this.init = function () { this.widths = []; };
+        this.accumulate = function (v, t) { this.widths.push(v.toString().length); };
+        this.computeResult = function () { return this.widths.join(','); };
+    }""",
+}
+
+
+@st.composite
+def users_aggregations(draw: st.DrawFn) -> Trial:
+    """Aggregates of users beside others, over any window, with and without substreams, keys and HAVING."""
+    calls = [
+        "uda.seen(v) AS sv",
+        "uda.seen(m) AS sm",
+        "uda.mean(LEN(s)) AS ml",
+        "uda.last(s) AS ls",
+        "uda.last(events) AS le",
+        "uda.width(v) AS wv",
+        "SUM(v) AS tv",
+        "Collect(m) AS cm",
+    ]
+    chosen = ", ".join(draw(st.lists(st.sampled_from(calls), min_size=1, max_size=3, unique=True)))
+    source, keys, rows, window = draw(
+        st.sampled_from(
+            [
+                ("events TIMESTAMP BY t", "", events(), windows()),
+                ("events TIMESTAMP BY t", "k, ", events(), windows(session_over="k")),
+                ("events", "k, ", events(), windows()),
+                ("events TIMESTAMP BY t OVER k", "k, ", events(partitions=1), windows(session_over="k")),
+            ]
+        )
+    )
+    having = ""  # beside `width` it would decide whether a group that fails is computed at all
+    if "width" not in chosen:
+        having = draw(st.sampled_from(["", "", " HAVING uda.mean(LEN(s)) > 1"]))
+    query = (
+        f"SELECT {keys}{chosen}, COUNT(*) AS n, System.Window().Id AS w, System.Timestamp() AS at "
+        f"FROM {source} {draw(filters())} GROUP BY {keys}{draw(window)}{having}"
+    )
+    chosen_settings = {**draw(settings()), "on_error": draw(st.sampled_from(["stop", "drop", "drop"]))}
+    return Trial(query, {"events": draw(rows)}, chosen_settings, USERS_AGGREGATES)
 
 
 @st.composite

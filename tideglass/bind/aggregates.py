@@ -11,13 +11,14 @@ from tideglass.bind.scope import Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.functions.catalogue import AggregateSignature
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import AggregateCall, Expr, Literal
+from tideglass.plan.nodes import USERS, AggregateCall, Expr, Literal
 
 _PERCENTILES = frozenset(("percentile_cont", "percentile_disc"))
 #: Without a value these take the whole event.
 _OF_EVENTS = frozenset(("collect", "topone", "collecttop"))
 _ORDERED = frozenset(("topone", "collecttop")) | _PERCENTILES
 _COMPARED = frozenset(("min", "max"))
+_EVENT_AS_RECORD = "the name of the input or step as the argument is its whole event, as a record"
 
 
 class Rows(Protocol):
@@ -78,12 +79,17 @@ def aggregate_call(
     call: tree.Call, signature: AggregateSignature, rows: Rows, diagnostics: Diagnostics
 ) -> AggregateCall | None:
     """The aggregate with its arguments bound over `rows`; None once an error is reported."""
-    name = call.name.text.casefold()
+    name = signature.name
     errors_before = len(diagnostics.errors)
     args, number = _split_constant(call, name, diagnostics)
     order_by = _order_by(call, name, rows, diagnostics)
     if call.distinct and not signature.distinct_allowed:
-        diagnostics.error("DISTINCT_HERE", f"{call.name.text} cannot have DISTINCT", call.span)
+        diagnostics.error(
+            "DISTINCT_HERE",
+            f"{call.name.text} cannot have DISTINCT",
+            call.span,
+            "GROUP BY the value in a WITH step first",
+        )
     if name in _PERCENTILES:
         arg = order_by[0][0] if order_by else None
     else:
@@ -132,13 +138,14 @@ def _argument(
         case (tree.Star() as star,):
             if not signature.star_allowed:
                 message = f"{call.name.text} cannot take *"
-                diagnostics.error("STAR_ARGUMENT", message, star.span, "only COUNT takes *; name a column")
+                hint = _EVENT_AS_RECORD if name.startswith(USERS) else "only COUNT takes *; name a column"
+                diagnostics.error("STAR_ARGUMENT", message, star.span, hint)
             elif call.distinct:
                 return _whole_event(rows, star, diagnostics)
             return None
         case () if name in _OF_EVENTS:
             return _whole_event(rows, call, diagnostics)
-        case (tree.Column(path=(source,)) as column,) if name in ("count", *_OF_EVENTS):
+        case (tree.Column(path=(source,)) as column,) if name == "count" or _takes_events(name):
             relation = rows.scope.source(source)
             if relation is None:
                 return rows.value(column)
@@ -152,8 +159,14 @@ def _argument(
             wanted = "at most 1 value" if name in _OF_EVENTS else "1 argument"
             message = f"{call.name.text} takes {wanted}, not {len(args)}"
             hint = "write COUNT(*)" if name == "count" and not args else ""
+            hint = _EVENT_AS_RECORD if name.startswith(USERS) else hint
             diagnostics.error("ARGUMENT_COUNT", message, call.span, hint)
             return None
+
+
+def _takes_events(name: str) -> bool:
+    """Whether the name of a source as the argument is its whole event."""
+    return name in _OF_EVENTS or name.startswith(USERS)
 
 
 def _whole_event(rows: Rows, place: tree.Star | tree.Call, diagnostics: Diagnostics) -> Expr:

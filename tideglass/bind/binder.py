@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tideglass.bind import substreams
@@ -50,13 +50,13 @@ def bind(
     source: Source,
     inputs: Mapping[str, InputInfo] | None = None,
     level: str = "1.2",
-    functions: Iterable[str] | None = None,
+    functions: Mapping[str, str] | None = None,
 ) -> Bound:
     """The plan of `script`.
 
     `inputs` None: any name in FROM that is no step is a stream input of unknown fields.
-    `level` is the compatibility level, one of LEVELS (`asa.md` 5.5). `functions` are the names of the
-    user's own; None lets every name be one.
+    `level` is the compatibility level, one of LEVELS (`asa.md` 5.5). `functions`: the scripts of the
+    user's own by name; None lets every name be one.
     Raises QueryError with all errors found, and ValueError for an unknown level.
     """
     if level not in LEVELS:

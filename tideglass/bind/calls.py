@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 from tideglass.bind.aggregates import bind_aggregate
 from tideglass.bind.analytics import Analytics, bind_analytic
 from tideglass.bind.anomalies import ANOMALY_DETECTION
-from tideglass.bind.catalog import Environment, did_you_mean
+from tideglass.bind.catalog import Environment, UserFunction, did_you_mean
 from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
 from tideglass.bind.dateparts import bind_date_part
 from tideglass.bind.grouping import Grouping
 from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.core.types import ARRIVAL, PARTITION, SYSTEM_TIMESTAMP, WINDOW_ID
-from tideglass.functions.catalogue import AGGREGATES, SCALARS
+from tideglass.functions.catalogue import AGGREGATES, SCALARS, AggregateSignature
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Call, Expr, Literal, Ref
+from tideglass.plan.nodes import USERS, Call, Expr, Literal, Ref
 
 
 class Binder(Protocol):
@@ -97,9 +98,12 @@ def bind_call(call: tree.Call, binder: Binder) -> Expr:
             args = tuple(_event_or_value(arg, binder) for arg in call.args)
             return Call(f"udf.{_user_function(call, binder)}", args, call.span)
         case "uda":
-            for arg in call.args:  # for the errors inside them
-                _event_or_value(arg, binder.inside_aggregate())
-            return _unsupported(call, "user-defined aggregates (uda.*) are", binder)
+            signature = AggregateSignature(f"{USERS}{_user_function(call, binder)}", 1, 1, "A user's own.")
+            if call.over is not None:
+                message = f"the user-defined aggregate {call.name.text} cannot have OVER"
+                hint = "it is computed over the window of a GROUP BY"
+                binder.diagnostics.error("OVER_HERE", message, call.over.span, hint)
+            return bind_aggregate(replace(call, over=None), signature, binder)
         case "":
             return _built_in(call, name, binder)
         case _:
@@ -107,15 +111,21 @@ def bind_call(call: tree.Call, binder: Binder) -> Expr:
 
 
 def _user_function(call: tree.Call, binder: Binder) -> str:
-    """The name of a user's function as its author spells it; reports a name that nobody defines."""
-    name = binder.environment.function(call.name.text)
-    if name is None:
-        known = (binder.environment.known_functions or {}).values()
-        hint = did_you_mean(call.name.text, known) or "add a JavaScript function of that name to the job"
-        binder.diagnostics.error(
-            "UNKNOWN_FUNCTION", f"there is no function UDF.{call.name.text}", call.span, hint
-        )
-    return name or call.name.text
+    """The name of a user's function as its author spells it; reports one that is not there, or no such."""
+    aggregate = call.prefix[0].text.casefold() == "uda"
+    function = binder.environment.function(call.name.text, aggregate)
+    if function is not None and function.aggregate == aggregate:
+        return function.name
+    wanted = UserFunction(call.name.text, aggregate).called
+    if function is not None:
+        hint = f"{function.name} is {'an aggregate' if function.aggregate else 'a scalar function'}: "
+        hint += f"call it as {function.called}"
+    else:
+        known = [each.name for each in (binder.environment.known_functions or {}).values()]
+        what = "aggregate: a main with init, accumulate and computeResult," if aggregate else "function"
+        hint = did_you_mean(call.name.text, known) or f"add a JavaScript {what} of that name to the job"
+    binder.diagnostics.error("UNKNOWN_FUNCTION", f"there is no function {wanted}", call.span, hint)
+    return call.name.text
 
 
 def _built_in_names() -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tideglass.core.errors import Diagnostics, Source, Span
 from tideglass.core.types import Type
+from tideglass.functions.javascript import called, is_aggregate
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,19 @@ class InputInfo:
     columns: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class UserFunction:
+    """A function of the job, named as its author spells it; an `aggregate` is called as uda.name."""
+
+    name: str
+    aggregate: bool
+
+    @property
+    def called(self) -> str:
+        """How a query calls it."""
+        return called(self.name, self.aggregate)
+
+
 @dataclass(slots=True)
 class Environment:
     """Everything the parts of the binder share while one script is bound.
@@ -35,7 +49,7 @@ class Environment:
     source: Source
     level: str
     known_inputs: Mapping[str, InputInfo] | None
-    known_functions: Mapping[str, str] | None = None
+    known_functions: Mapping[str, UserFunction] | None = None
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     payload_types: dict[str, tuple[tuple[str, Type], ...]] = field(
         default_factory=dict[str, tuple[tuple[str, Type], ...]]
@@ -48,10 +62,13 @@ class Environment:
         source: Source,
         inputs: Mapping[str, InputInfo] | None,
         level: str,
-        functions: Iterable[str] | None = None,
+        functions: Mapping[str, str] | None = None,
     ) -> Environment:
         known_inputs = None if inputs is None else {name.casefold(): info for name, info in inputs.items()}
-        known_functions = None if functions is None else {name.casefold(): name for name in functions}
+        known_functions = None
+        if functions is not None:
+            made = [UserFunction(name, is_aggregate(script)) for name, script in functions.items()]
+            known_functions = {function.name.casefold(): function for function in made}
         return cls(source, level, known_inputs, known_functions)
 
     @property
@@ -78,9 +95,14 @@ class Environment:
             return self.known_inputs.get(key)
         return self._met.setdefault(key, InputInfo(name))
 
-    def function(self, name: str) -> str | None:
-        """The user's function called `name`, as it is spelled where it is defined; None if there is none."""
-        return name if self.known_functions is None else self.known_functions.get(name.casefold())
+    def function(self, name: str, aggregate: bool) -> UserFunction | None:
+        """The user's function called `name`, of either kind; None if there is none.
+
+        aggregate: the kind that is wanted, which any name is when nothing is known of them.
+        """
+        if self.known_functions is None:
+            return UserFunction(name, aggregate)
+        return self.known_functions.get(name.casefold())
 
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:

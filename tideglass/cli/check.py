@@ -77,8 +77,8 @@ def summary(project: Project, plan: Plan) -> Table:
     for output in plan.outputs:
         columns = ", ".join(output.node.columns) + (", *" if output.node.open else "")
         add("output", output.name, columns)
-    for name, function in project.functions.items():
-        add("function", f"uda.{name}" if function.aggregate else f"UDF.{name}", "JavaScript")
+    for function in project.functions.values():
+        add("function", function.called, "JavaScript")
     add("settings", "", _settings_words(project))
     return shown
 

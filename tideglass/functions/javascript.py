@@ -1,7 +1,12 @@
-"""JavaScript inside the process: user-defined functions (`asa.md` 4.11) and ECMAScript patterns (4.7).
+"""JavaScript inside the process: functions and aggregates of users (`asa.md` 4.11), and patterns (4.7).
 
 One V8 context per process. Rows cross as JSON text, many at a time; a value comes back as tagged text
 (`core.types`), because only the value says what type it has.
+
+A script whose `main` has `init`, `accumulate` and `computeResult` is an aggregate. Each group of each window
+is given an instance of its own: `init()`, then `accumulate(value, timestamp)` for each of its events,
+then `computeResult()`. That is what `deaccumulate` and `deaccumulateState` must come to as well, so they
+are not called, and no error adds up that a script would make by taking away what it once added.
 """
 
 from __future__ import annotations
@@ -9,7 +14,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from tideglass.core.errors import EvaluationError
@@ -51,6 +57,44 @@ tideglass.run = function (name, dates, text) {
   }
   return JSON.stringify(out);
 };
+tideglass.decode = function (text) {
+  if (text === null) return null;
+  const rest = text.slice(1);
+  switch (text[0]) {
+    case 's': return rest;
+    case 'b': return rest === '1';
+    case 'd': {
+      const ticks = BigInt(rest), ms = ticks / 10000n;
+      return new Date(Number(ticks % 10000n < 0n ? ms - 1n : ms));
+    }
+    case 'i': case 'f': return Number.isFinite(Number(rest)) ? Number(rest) : null;
+  }
+  return JSON.parse(rest);
+};
+tideglass.aggregator = function (main) {
+  const made = new main();
+  for (const method of ['init', 'accumulate', 'computeResult'])
+    if (typeof made[method] !== 'function') throw new Error('main has no method ' + method);
+  return main;
+};
+tideglass.aggregate = function (name, text) {
+  const main = tideglass.functions[name], groups = JSON.parse(text), out = [];
+  for (const [group, events] of groups.entries()) {
+    let method = 'init', event = null;
+    try {
+      const made = new main();
+      made.init();
+      method = 'accumulate';
+      for (const [place, [value, timestamp]] of events.entries()) {
+        event = place;
+        made.accumulate(tideglass.decode(value), tideglass.decode(timestamp));
+      }
+      method = 'computeResult';
+      out.push(tideglass.encode(made.computeResult()));
+    } catch (e) { return JSON.stringify({error: String(e), group: group, event: event, method: method}); }
+  }
+  return JSON.stringify(out);
+};
 tideglass.match = function (text) {
   const cache = new Map();
   return JSON.stringify(JSON.parse(text).map(([s, p]) => {
@@ -80,7 +124,24 @@ def _context() -> Any:
     return _contexts[pid]
 
 
+def is_aggregate(source: str) -> bool:
+    """Whether a script is an aggregate, `uda.name`, and no scalar function, `UDF.name`.
+
+    >>> is_aggregate("function main() { this.accumulate = ...; this.computeResult = ... }")
+    True
+    """
+    return bool(re.search(r"\baccumulate\b", source) and re.search(r"\bcomputeResult\b", source))
+
+
+def called(name: str, aggregate: bool) -> str:
+    """A user's function as a query calls it."""
+    return f"{'uda' if aggregate else 'UDF'}.{name}"
+
+
 def _definition(name: str, source: str) -> str:
+    if is_aggregate(source):
+        made = f"(function () {{ {source}\nreturn tideglass.aggregator(main); }})()"
+        return f"tideglass.functions[{json.dumps(name)}] = {made}; 0"
     found = re.search(r"\bfunction\s*\*?\s+([A-Za-z_$][\w$]*)", source)
     if found is None:
         raise EvaluationError(f"The script of UDF.{name} has no function.")
@@ -88,10 +149,10 @@ def _definition(name: str, source: str) -> str:
 
 
 def define(sources: Mapping[str, str]) -> None:
-    """Makes JavaScript functions known by name; the script of each has one function.
+    """Makes JavaScript functions known by name; the script of each has one function, or is an aggregate.
 
-    Raises EvaluationError for a script that has none or cannot be compiled. Defining a name again
-    replaces it.
+    Raises EvaluationError for a script that has none or cannot be compiled, and for an aggregate without
+    one of its methods. Defining a name again replaces it.
     """
     for name, source in sources.items():
         if _sources.get(name) == source:
@@ -101,7 +162,8 @@ def define(sources: Mapping[str, str]) -> None:
         except EvaluationError:
             raise
         except Exception as problem:
-            raise EvaluationError(f"The script of UDF.{name} cannot be compiled: {problem}") from problem
+            what = called(name, is_aggregate(source))
+            raise EvaluationError(f"The script of {what} cannot be used: {problem}") from problem
         _sources[name] = source
 
 
@@ -119,6 +181,30 @@ def _run(names: pa.Array, dates: pa.Array, arguments: pa.Array) -> pa.Array:
         failed = cast("Mapping[str, str]", answer)
         raise EvaluationError(f"The function UDF.{name} failed: {failed['error']}.")
     return pa.array([_tagged(value) for value in cast("list[str | None]", answer)], pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFailure:
+    """The first group whose aggregate failed, what failed it, in which method, and at which of its events.
+
+    event: the last one the script was given; None before the first.
+    """
+
+    group: int
+    event: int | None
+    method: str
+    error: str
+
+
+def aggregate(name: str, groups: Sequence[str]) -> list[str | None] | GroupFailure:
+    """The result of uda.name for each group as tagged text; or the first group that has none.
+
+    groups: the events of each as a JSON array of [value, timestamp], both as tagged text.
+    """
+    answer = json.loads(_context().call("tideglass.aggregate", name, f"[{','.join(groups)}]"))
+    if isinstance(answer, dict):
+        return GroupFailure(**cast("Mapping[str, Any]", answer))
+    return [_tagged(value) for value in cast("list[str | None]", answer)]
 
 
 def _tagged(value: str | None) -> str | None:

@@ -21,6 +21,7 @@ from typing import Any, Literal, cast
 
 from tideglass.connect.topics import TopicInput, TopicOutput
 from tideglass.core.errors import ProjectError, Source
+from tideglass.functions.javascript import called, is_aggregate
 from tideglass.job.files import (
     Problems,
     json_kind,
@@ -95,11 +96,19 @@ class ProjectOutput:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFunction:
-    """A JavaScript function: `UDF.name` when scalar, `uda.name` when aggregate."""
+    """A JavaScript function: a scalar one, or an aggregate."""
 
     name: str
     script: str
-    aggregate: bool = False
+
+    @property
+    def aggregate(self) -> bool:
+        return is_aggregate(self.script)
+
+    @property
+    def called(self) -> str:
+        """How a query calls it."""
+        return called(self.name, self.aggregate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +126,8 @@ class Project:
 
     @property
     def scripts(self) -> dict[str, str]:
-        """JavaScript source of each function a query may call as UDF.name."""
-        return {name: each.script for name, each in self.functions.items() if not each.aggregate}
+        """JavaScript source of each function a query may call as UDF.name or uda.name."""
+        return {name: each.script for name, each in self.functions.items()}
 
     @property
     def test_config(self) -> Path:
@@ -428,23 +437,24 @@ def _read_function(file: Path, reading: _Reading) -> None:
     """A `.js` file, or a JSON file that names one, holds its text, or has one beside it with its name."""
     problems = reading.problems
     if file.suffix.lower() == ".js":
-        script, name, aggregate = read_text(file, problems), file.stem, None
+        script, name, kind = read_text(file, problems), file.stem, ""
     else:
         content = read_object(file, problems)
         if content is None:
             return
         name = text_of(content, "Name", file, problems, required=False) or file.stem.removesuffix(".js")
-        aggregate = "aggregate" in str(content.get("Type", "")).lower() or None
+        kind = str(content.get("Type", "")).lower()
         script = _script_of(content, file, problems)
     if script is None:
         return
-    if aggregate is None:
-        # An aggregate is a class `main` with `accumulate`, a scalar function a plain function.
-        aggregate = "accumulate" in script and "computeResult" in script
+    if "aggregate" in kind and not is_aggregate(script):
+        problems.error(
+            file, "its Type is Aggregate, but its script has no main with init, accumulate and computeResult"
+        )
     known = reading.functions.get(name)
     if known is not None and known.script != script:
         problems.error(file, f"another file already defines the function {name!r}; remove one of them")
-    reading.functions[name] = ProjectFunction(name, script, aggregate)
+    reading.functions[name] = ProjectFunction(name, script)
 
 
 def _script_of(content: Mapping[str, Any], file: Path, problems: Problems) -> str | None:

@@ -128,7 +128,7 @@ def aggregate_text(spec: AggregateSpec) -> str:
     'COUNT(DISTINCT v)'
     """
     what = ("DISTINCT " if spec.distinct else "") + (spec.arg or "*")
-    return f"{spec.function.upper()}({what})"
+    return f"{spec.function if spec.is_users else spec.function.upper()}({what})"
 
 
 def _operators(topology: Topology, level: int) -> tuple[str, ...]:

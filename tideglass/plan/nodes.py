@@ -140,6 +140,10 @@ class Snapshot:
 Window: TypeAlias = Hopping | Sliding | Session | Snapshot
 
 
+#: What stands before the name of a user's own aggregate.
+USERS = "uda."
+
+
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
     """An aggregate of the catalogue: `count` (no argument for `*`), `sum`, `topone`, `uda.<name>`, ...

@@ -116,6 +116,11 @@ _KINDS = (
         "TRY_CAST the value to the type that is wanted",
     ),
     (re.compile(r"^The (function|script of) UDF"), "FUNCTION_FAILED", "let the function return null instead"),
+    (
+        re.compile(r"^The (function|script of) uda"),
+        "FUNCTION_FAILED",
+        "a window without a result may return null; let its methods check what they are given",
+    ),
 )
 
 
@@ -139,13 +144,22 @@ def located(error: EvaluationError, topology: Topology, op_id: int | None = None
 
 def _place_text(place: tuple[int, int, int, int, int], topology: Topology, op_id: int | None) -> str:
     ts, arrival, input_, partition, offset = place
-    if op_id is not None and not _reads_events(topology, op_id):
+    if op_id is not None and not _is_given_events(topology, op_id):
         return f"it is a row of a step, at {format_ticks(ts)}"
     name = next(reader.input for reader in topology.readers if reader.id == input_)
     return (
         f"it is event {offset} of partition {partition} of the input {name!r}, at {format_ticks(ts)}, "
         f"arrived {format_ticks(arrival)}"
     )
+
+
+def _is_given_events(topology: Topology, op_id: int) -> bool:
+    """Whether the rows an operator fails on are events of inputs; a window fails on what it is given."""
+    match topology.op(op_id):
+        case WindowOp(sources=sources):
+            return all(_reads_events(topology, source) for source in sources)
+        case _:
+            return _reads_events(topology, op_id)
 
 
 def _reads_events(topology: Topology, op_id: int) -> bool:

@@ -1,8 +1,9 @@
 """Aggregates over the rows of a window: what each asks of the rows, as cells that merge (`asa.md` 4.1).
 
 A cell holds what must be known of a set of rows, such that the cell of two sets together follows from
-their cells, in any order (`grouping`). NULL is ignored by all but COUNT(*); so it is by TopOne, Collect
-and CollectTop. Cells of the same argument are shared: SUM, AVG and COUNT of one column keep one count.
+their cells, in any order (`grouping`). NULL is ignored by all but COUNT(*) and users' own aggregates; so it
+is by TopOne, Collect and CollectTop. Cells of the same argument are shared: SUM, AVG and COUNT of one
+column keep one count.
 
     cell                    holds
     |n.rows                 number of rows
@@ -15,6 +16,7 @@ and CollectTop. Cells of the same argument are shared: SUM, AVG and COUNT of one
     <arg>|list.whole        all bigints (list.float: all floats), for percentiles
     <arg>|set.values        distinct values as canonical text
     <arg>|list.rows         row order and JSON of each value
+    <arg>|list.events       row order and tagged text of each value, NULL too, for a user's aggregate
     <name>|top.<n>          the first n by the ORDER BY, ties by row order
 """
 
@@ -32,6 +34,7 @@ from tideglass.core.errors import Span
 from tideglass.core.sql import query
 from tideglass.core.types import ORDER_COLUMNS, Type, types_of
 from tideglass.core.values import canonical_text
+from tideglass.plan.nodes import USERS
 from tideglass.temporal.arguments import (
     NUMERIC,
     ORDERED,
@@ -80,10 +83,15 @@ class AggregateSpec:
     span: Span = field(default_factory=Span, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.function not in FUNCTIONS:
+        if self.function not in FUNCTIONS and not self.is_users:
             raise ValueError(f"{self.function} is no aggregate of the window kernels")
         if self.arg is None and self.function != "count":
             raise ValueError(f"{self.function} needs an argument column")
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is a user's own, in JavaScript."""
+        return self.function.startswith(USERS)
 
     def cell(self, kind: str) -> str:
         """Full name of a cell of this aggregate's argument."""
@@ -120,6 +128,10 @@ class Cells:
     def _add(self, spec: AggregateSpec) -> None:
         if spec.arg is None:
             self.sql[COUNT_OF_ROWS] = f"count(*) {self._over}"
+            return
+        if spec.is_users:
+            value = tagged_sql(quoted(spec.arg), self._types[spec.arg])
+            self.sql[spec.cell("list.events")] = f"list({{{self._row_order()}, 'v': {value}}})"
             return
         if self._types[spec.arg] is Type.NULL:
             return

@@ -30,6 +30,7 @@ from tideglass.core.values import flat, settle, to_variant
 from tideglass.temporal.aggregates import COUNT_OF_ROWS, EXTREMES, SPREADS, AggregateSpec
 from tideglass.temporal.exact import ExactSums, float_of_ratio, whole_of_float
 from tideglass.temporal.grouping import quoted
+from tideglass.temporal.users import user_defined
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
@@ -39,9 +40,12 @@ Column = tuple[pa.Array, Type]
 def finish(spec: AggregateSpec, closed: pa.Table) -> Column:
     """The result column of an aggregate over merged cells, and its type.
 
-    Raises EvaluationError for a sum of bigints outside int64 and for values that cannot be compared.
+    Raises EvaluationError for a sum of bigints outside int64, for values that cannot be compared, and where
+    a user's aggregate fails.
     """
     count = closed.num_rows
+    if spec.is_users:
+        return user_defined(spec, closed)
     if spec.function == "count":
         return _count(spec, closed)
     if spec.function in ("sum", "avg"):
