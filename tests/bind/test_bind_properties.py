@@ -26,6 +26,7 @@ from tideglass.plan.nodes import (
     Join,
     Literal,
     Lookup,
+    Match,
     Node,
     Path,
     Plan,
@@ -83,6 +84,9 @@ def expressions(node: Node) -> Iterator[Expr]:
                     yield from (expr for expr, _ in call.aggregate.order_by)
         case Apply(argument=argument):
             yield argument
+        case Match(partition_by=keys, values=values):
+            yield from keys
+            yield from (value.arg for value in values if value.arg is not None)
         case Join(keys=keys, condition=condition) | Lookup(keys=keys, condition=condition):
             yield from (side for pair in keys for side in pair)
             yield from [] if condition is None else [condition]
@@ -94,7 +98,7 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Filter(child=child) | Project(child=child) | Aggregate(child=child):
             return (child,)
-        case Analytic(child=child) | Apply(child=child) | Lookup(left=child):
+        case Analytic(child=child) | Apply(child=child) | Match(child=child) | Lookup(left=child):
             return (child,)
         case Join(left=left, right=right):
             return left, right
@@ -138,6 +142,10 @@ def check_node(node: Node, steps: Mapping[str, Node]) -> None:
         assert (node.columns, node.open) == (steps[node.name].columns, steps[node.name].open)
     if isinstance(node, Aggregate):
         assert node.windows
+    if isinstance(node, Match):
+        looked_at = {*(value.name for value in node.values), *ORDER_COLUMNS}
+        assert all(set(refs(variable.condition)) <= looked_at for variable in node.variables)
+        assert set(node.measured) <= looked_at
     if isinstance(node, Union):
         assert len({child.columns for child in below}) == 1
     assert len(set(node.columns)) == len(node.columns)

@@ -226,7 +226,7 @@ class Interpreter:
             source = select.source
             name = source.alias or source.name
             alias = name.text if name else ""
-            return matches(select.match, self.relation(source), alias, self.settings.level)
+            return matches(select.match, self.relation(source), alias, self.settings.level, self.attempt)
         where = select.where
         scopes = [
             s for s in self.scopes(select) if where is None or self.attempt(lambda s=s: s.true(where), False)

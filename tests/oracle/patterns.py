@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tideglass.lang import nodes as n
 
@@ -13,6 +14,9 @@ from .values import OracleError, Value, identity
 
 #: Events in order, each with the variable it matched; '' is the dot.
 Matched = tuple[tuple[Row, str], ...]
+
+#: What is computed, or where failing rows are left out, the second argument if that fails.
+Attempt = Callable[[Callable[[], Any], Any], Any]
 
 
 class MatchScope(Scope):
@@ -54,6 +58,7 @@ class Matcher:
     match: n.MatchRecognize
     rows: Sequence[Row]
     level: tuple[int, int]
+    attempt: Attempt
 
     def rows_of_matches(self) -> Iterator[Row]:
         """The measures of the preferred match from each event on, with the timestamp of its last event."""
@@ -62,13 +67,15 @@ class Matcher:
             if found is None:
                 continue
             scope = MatchScope(found, self.variables, self.level)
-            named = {
-                item.alias.text: scope.value(item.expr)
-                for item in self.match.measures
-                if item.alias is not None
-            }
+            named = self.attempt(lambda scope=scope: self.measures(scope), None)
+            if named is None:
+                continue
             last = found[-1][0]
             yield Row(named, last.time, (*last.order, *first.order), listed=frozenset(named))
+
+    def measures(self, scope: MatchScope) -> dict[str, Value]:
+        items = self.match.measures
+        return {item.alias.text: scope.value(item.expr) for item in items if item.alias is not None}
 
     @property
     def variables(self) -> list[str]:
@@ -112,16 +119,27 @@ class Matcher:
         for name, condition in self.match.define:
             if name.text.lower() == pattern.name.text.lower():
                 way = (*matched, (row, name.text))
-                if MatchScope(way, self.variables, self.level).true(condition):
+                scope = MatchScope(way, self.variables, self.level)
+                if self.attempt(lambda s=scope, c=condition: s.true(c), False):
                     yield way
                 return
         raise OracleError(f"{pattern.name.text} is not defined")
 
 
-def matches(match: n.MatchRecognize, rows: Sequence[Row], alias: str, level: tuple[int, int]) -> list[Row]:
+def matches(
+    match: n.MatchRecognize, rows: Sequence[Row], alias: str, level: tuple[int, int], attempt: Attempt
+) -> list[Row]:
     """A row for each match; events of different keys never meet."""
     parts: dict[tuple[object, ...], list[Row]] = {}
     for row in rows:
         scope = Scope([Bound(alias, row, rows)], row.time, row.order, level)
-        parts.setdefault(tuple(identity(scope.value(key)) for key in match.partition_by), []).append(row)
-    return [found for part in parts.values() for found in Matcher(match, part, level).rows_of_matches()]
+
+        def key_of(scope: Scope = scope) -> tuple[object, ...]:
+            return tuple(identity(scope.value(key)) for key in match.partition_by)
+
+        key = attempt(key_of, None)
+        if key is not None:
+            parts.setdefault(key, []).append(row)
+    return [
+        found for part in parts.values() for found in Matcher(match, part, level, attempt).rows_of_matches()
+    ]

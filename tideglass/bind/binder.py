@@ -22,6 +22,7 @@ from tideglass.plan.nodes import (
     Filter,
     Join,
     Lookup,
+    Match,
     Node,
     Output,
     Plan,
@@ -270,7 +271,7 @@ def _leaves(node: Node) -> Iterator[Scan | StepRef]:
             yield node
         case Filter(child=child) | Project(child=child) | Aggregate(child=child):
             yield from _leaves(child)
-        case Analytic(child=child) | Apply(child=child) | Lookup(left=child):
+        case Analytic(child=child) | Apply(child=child) | Match(child=child) | Lookup(left=child):
             yield from _leaves(child)
         case Join(left=left, right=right):
             yield from _leaves(left)

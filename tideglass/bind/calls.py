@@ -12,6 +12,7 @@ from tideglass.bind.catalog import Environment, UserFunction, did_you_mean
 from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
 from tideglass.bind.dateparts import bind_date_part
 from tideglass.bind.grouping import Grouping
+from tideglass.bind.matched import CLASSIFIER, OF_VARIABLES, MatchedEvents
 from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.core.types import ARRIVAL, PARTITION, SYSTEM_TIMESTAMP, WINDOW_ID
@@ -33,6 +34,8 @@ class Binder(Protocol):
     def grouping(self) -> Grouping | None: ...
     @property
     def analytics(self) -> Analytics | None: ...
+    @property
+    def matched(self) -> MatchedEvents | None: ...
     @property
     def diagnostics(self) -> Diagnostics: ...
     def value(self, node: tree.Expr) -> Expr: ...
@@ -60,6 +63,7 @@ _HINTS = {
     "timestamp": "write System.Timestamp()",
     "mod": "use the operator %",
     "row_number": "use TopOne() or CollectTop(n) OVER (ORDER BY ...)",
+    CLASSIFIER: "it tells in MEASURES of MATCH_RECOGNIZE which variables matched",
     "lead": "the future is not known yet; swap the roles with LAG",
     "first": "use TopOne() OVER (ORDER BY ... ASC)",
     **dict.fromkeys(
@@ -189,6 +193,11 @@ def _time_column(binder: Binder) -> str:
 
 
 def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
+    if binder.matched is not None and name == CLASSIFIER:
+        _plain(call, binder)
+        _check_count(call, 0, 0, binder)
+    if binder.matched is not None and name in (*OF_VARIABLES, CLASSIFIER):
+        return binder.matched.of_call(call)
     if name in ANALYTIC:
         return _analytic(call, binder)
     if name in AGGREGATES:

@@ -35,3 +35,5 @@ AGGREGATE = Clause("an aggregate", "NESTED_AGGREGATE")
 #: The value and the default of an analytic function, and what stands in its OVER (`asa.md` 4.2).
 ANALYTIC_VALUE = Clause("an analytic function", "AGGREGATE_IN_ANALYTIC", user_functions=False)
 ANALYTIC_OVER = Clause("an analytic function", "AGGREGATE_IN_ANALYTIC")
+DEFINE = Clause("DEFINE")
+MEASURES = Clause("MEASURES")

@@ -10,6 +10,7 @@ from tideglass.bind.calls import bind_call
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import AGGREGATE, Clause
 from tideglass.bind.grouping import Grouping
+from tideglass.bind.matched import MatchedEvents
 from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
@@ -49,7 +50,7 @@ class Expressions:
     With `grouping` aggregates are collected there and stand for its columns; columns are still those of
     the rows, and `Grouping.lift` turns the result into an expression over groups. `aliases` are SELECT
     aliases (case-folded) that may be used, in HAVING only. `analytics` collects analytic functions; None
-    where they cannot be used.
+    where they cannot be used. `matched` collects what a pattern looks at; None outside of one.
     """
 
     scope: Scope
@@ -58,6 +59,7 @@ class Expressions:
     grouping: Grouping | None = None
     aliases: Mapping[str, tree.Expr] = field(default_factory=dict[str, tree.Expr])
     analytics: Analytics | None = None
+    matched: MatchedEvents | None = None
 
     @property
     def diagnostics(self) -> Diagnostics:

@@ -6,22 +6,21 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import TypeVar
 
+from tideglass.bind.matched import CLASSIFIER, OF_VARIABLES
 from tideglass.core.errors import Diagnostics
 from tideglass.functions.catalogue import AGGREGATES
 from tideglass.lang import nodes as tree
 
 _Part = TypeVar("_Part")
 
-#: What may look at the events of a pattern variable.
-_OF_VARIABLES = frozenset({"first", "last", "min", "max"})
-
 #: Functions over several events that a pattern does not know.
-_OF_STREAMS = (frozenset(AGGREGATES) | {"lag", "isfirst"}) - _OF_VARIABLES
+_OF_STREAMS = (frozenset(AGGREGATES) | {"lag", "isfirst"}) - OF_VARIABLES
 
 
 def check_pattern(select: tree.Select, match: tree.MatchRecognize, diagnostics: Diagnostics) -> None:
     """Report what breaks a rule: the SELECT list, MEASURES, and which variables DEFINE may read."""
     _check_list(select, diagnostics)
+    _check_clauses(select, diagnostics)
     variables = _check_variables(match, diagnostics)
     for item in match.measures:
         if item.alias is None:
@@ -50,6 +49,22 @@ def _check_list(select: tree.Select, diagnostics: Diagnostics) -> None:
             )
 
 
+def _check_clauses(select: tree.Select, diagnostics: Diagnostics) -> None:
+    for clause, part in (
+        ("JOIN", select.joins[0] if select.joins else None),
+        ("WHERE", select.where),
+        ("GROUP BY", select.group_by[0] if select.group_by else None),
+        ("HAVING", select.having),
+    ):
+        if part is not None:
+            diagnostics.error(
+                "CLAUSE_WITH_MATCH",
+                f"{clause} and MATCH_RECOGNIZE cannot stand in one SELECT",
+                part.span,
+                f"use {clause} in a WITH step before or behind",
+            )
+
+
 def _check_variables(match: tree.MatchRecognize, diagnostics: Diagnostics) -> frozenset[str]:
     """The variables of DEFINE and PATTERN, whatever their case; each may be defined once."""
     defined: set[str] = set()
@@ -62,8 +77,18 @@ def _check_variables(match: tree.MatchRecognize, diagnostics: Diagnostics) -> fr
                 "join its conditions with AND or OR",
             )
         defined.add(variable.text.casefold())
-    used = (part.name.text.casefold() for part in _parts(match.pattern, tree.PatternName))
-    return frozenset(defined) | frozenset(used)
+    used: set[str] = set()
+    for part in _parts(match.pattern, tree.PatternName):
+        name = part.name.text.casefold()
+        if name not in defined | used:
+            diagnostics.error(
+                "UNDEFINED_VARIABLE",
+                f"the pattern has {part.name.text!r}, which DEFINE does not define",
+                part.span,
+                f"write {part.name.text} AS condition in DEFINE, or . for any event",
+            )
+        used.add(name)
+    return frozenset(defined) | used
 
 
 def _check_calls(expr: tree.Expr, variables: frozenset[str], clause: str, diagnostics: Diagnostics) -> None:
@@ -79,9 +104,9 @@ def _check_calls(expr: tree.Expr, variables: frozenset[str], clause: str, diagno
                 call.span,
                 "a pattern knows First, Last, Min and Max",
             )
-        elif name.casefold() == "classifier" and clause != "MEASURES":
+        elif name.casefold() == CLASSIFIER and clause != "MEASURES":
             diagnostics.error("FUNCTION_IN_MATCH", f"{name} can be used in MEASURES only", call.span)
-        elif name.casefold() in _OF_VARIABLES and not _is_field(call, variables):
+        elif name.casefold() in OF_VARIABLES and not _is_field(call, variables):
             diagnostics.error(
                 "NOT_A_FIELD_OF_A_VARIABLE",
                 f"{name} in {clause} takes a single field of a pattern variable",

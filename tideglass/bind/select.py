@@ -9,10 +9,11 @@ from tideglass.bind import substreams
 from tideglass.bind.amounts import positive_ticks
 from tideglass.bind.analytics import Analytics
 from tideglass.bind.catalog import Environment
-from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, SELECT, WHERE
+from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, PARTITION_BY, SELECT, WHERE
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import Grouping
 from tideglass.bind.joins import JoinChain, without_prefix
+from tideglass.bind.matches import bind_match
 from tideglass.bind.patterns import check_pattern
 from tideglass.bind.projection import SelectList
 from tideglass.bind.scope import Relation, Rows, Scope
@@ -154,18 +155,18 @@ class SelectBinder:
                     "write alias.* for each source you want",
                 )
 
+    # ------------------------------------------------------------ MATCH_RECOGNIZE
+
     def _match(self, select: tree.Select, match: tree.MatchRecognize) -> Rows:
         rows, relation = self.sources.bind(select.source)
         errors_before = len(self._diagnostics.errors)
         check_pattern(select, match, self._diagnostics)
-        positive_ticks(match.limit, "LIMIT DURATION", self._diagnostics)
-        expressions = Expressions(Scope((relation,), self.environment), self.environment, APPLY)
-        for key in match.partition_by:
-            expressions.value(key)
-        if len(self._diagnostics.errors) == errors_before:
-            self._diagnostics.error(
-                "NOT_YET_SUPPORTED", "MATCH_RECOGNIZE is understood, not yet supported", match.span
-            )
+        limit_ticks = positive_ticks(match.limit, "LIMIT DURATION", self._diagnostics)
+        keys = Expressions(Scope((relation,), self.environment), self.environment, PARTITION_BY)
+        partition_by = tuple(keys.value(key) for key in match.partition_by)
+        substreams.check_matched(rows.substream_keys, partition_by, match.span, self._diagnostics)
+        if limit_ticks is not None and len(self._diagnostics.errors) == errors_before:
+            return bind_match(match, rows, relation, partition_by, limit_ticks, self.environment)
         names = (item.alias.text for item in match.measures if item.alias is not None)
         return Rows(Project(rows.node, tuple(Named(name, Literal(None)) for name in names)))
 

@@ -13,6 +13,7 @@ from tideglass.plan.nodes import (
     Hopping,
     Join,
     Lookup,
+    Match,
     Node,
     Plan,
     Project,
@@ -53,6 +54,8 @@ def own_span_ticks(node: Node) -> int:
             return max(window_span_ticks(window) for window in windows)
         case Join(lower_ticks=lower_ticks, upper_ticks=upper_ticks):
             return max(upper_ticks, 0) - min(lower_ticks, 0)
+        case Match(limit_ticks=limit_ticks):
+            return limit_ticks
         case _:
             return 0
 
@@ -60,12 +63,15 @@ def own_span_ticks(node: Node) -> int:
 def hold_ticks(node: Node) -> int:
     """How far behind the watermark of what it reads `node` may still stamp a row.
 
-    Only a LEFT JOIN does: a left row waits until the last unit that could match it is over, and is then
-    stamped with its own time + the upper bound (A-25), which may be earlier.
+    In a LEFT JOIN a left row waits until the last unit that could match it is over, and is then stamped
+    with its own time + the upper bound (A-25), which may be earlier. A match waits until no event can make
+    another one of it, and is then stamped with the time of its last event.
     """
     match node:
         case Join(kind="left", upper_ticks=upper_ticks, unmatched_ticks=unmatched_ticks):
             return max(0, upper_ticks - unmatched_ticks, -unmatched_ticks)
+        case Match(limit_ticks=limit_ticks):
+            return limit_ticks
         case _:
             return 0
 
@@ -82,7 +88,7 @@ def look_back_ticks(node: Node, step_look_back_ticks: Mapping[str, int] | None =
             return (step_look_back_ticks or {})[name]
         case Filter(child=child) | Project(child=child) | Apply(child=child) | Lookup(left=child):
             return look_back_ticks(child, step_look_back_ticks)
-        case Analytic(child=child) | Aggregate(child=child):
+        case Analytic(child=child) | Aggregate(child=child) | Match(child=child):
             return own_span_ticks(node) + look_back_ticks(child, step_look_back_ticks)
         case Join(left=left, right=right):
             sides_ticks = (look_back_ticks(side, step_look_back_ticks) for side in (left, right))
@@ -128,7 +134,7 @@ def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]
                     walk(child, above_ticks)
             case Filter(child=child) | Project(child=child) | Apply(child=child) | Lookup(left=child):
                 walk(child, above_ticks)
-            case Analytic(child=child) | Aggregate(child=child):
+            case Analytic(child=child) | Aggregate(child=child) | Match(child=child):
                 walk(child, above_ticks)
 
     for output in plan.outputs:

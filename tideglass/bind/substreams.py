@@ -41,6 +41,21 @@ def check_grouped(
             )
 
 
+def check_matched(
+    keys: Iterable[SubstreamKey], partition_by: Sequence[Expr], place: Span, diagnostics: Diagnostics
+) -> None:
+    """Reports every substream key by which the events of a pattern are not kept apart."""
+    for key in keys:
+        if key.expr is None or not any(same(key.expr, other) for other in partition_by):
+            diagnostics.error(
+                "SUBSTREAM_KEY_NOT_PARTITIONED",
+                f"MATCH_RECOGNIZE must be partitioned by the substream key {key.text!r} of "
+                "TIMESTAMP BY ... OVER, because events are ordered within one substream only",
+                place,
+                f"write PARTITION BY {key.text} in it",
+            )
+
+
 def carry(keys: Sequence[SubstreamKey], projection: Projection) -> tuple[SubstreamKey, ...]:
     """The keys as a reader of the projected rows sees them."""
     return tuple(

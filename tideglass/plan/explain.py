@@ -17,8 +17,10 @@ from tideglass.plan.topology import (
     JoinOp,
     LookingUp,
     LookupOp,
+    Matching,
     Op,
     PartialOp,
+    PatternOp,
     ReceiveOp,
     RowsOp,
     ScanOp,
@@ -168,6 +170,9 @@ def operator_text(topology: Topology, op: Op) -> str:
             sources = ", ".join(f"#{source}" for source in op.sources)
             calls = ", ".join(analytic_text(spec) for spec in op.specs)
             return f"{calls} of {sources}: keeps rows ahead of the watermark, and those looked back at"
+        case PatternOp():
+            sources = ", ".join(f"#{source}" for source in op.sources)
+            return f"match {matching_text(op.matching)} among {sources}: keeps events a match may be made of"
         case ApplyOp():
             what = "element" if op.function == "getarrayelements" else "field"
             kept = ", or one with NULLs" if op.outer else ""
@@ -183,6 +188,12 @@ def joining_text(joining: Joining) -> str:
     return f"{keys}: keeps left rows for {duration_text(later)}, right rows for {duration_text(earlier)}" + (
         "; the rest of ON is a condition on pairs" if joining.condition is not None else ""
     )
+
+
+def matching_text(matching: Matching) -> str:
+    """The pattern as it was written, how long a match may last, and whose events it is of."""
+    by = " by " + ", ".join(matching.keys) if matching.keys else ""
+    return f"{matching.text} within {duration_text(matching.limit_ticks)}{by}"
 
 
 def looking_up_text(looking_up: LookingUp) -> str:

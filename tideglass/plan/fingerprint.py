@@ -16,6 +16,7 @@ from tideglass.plan.topology import (
     EmitOp,
     JoinOp,
     Op,
+    PatternOp,
     RowsOp,
     ScanOp,
     Topology,
@@ -88,7 +89,7 @@ def state_parts(topology: Topology) -> tuple[str, ...]:
 def keeps_state(op: Op) -> bool:
     """Whether an operator holds anything from batch to batch; an EmitOp does so in the scan only."""
     match op:
-        case WindowOp() | JoinOp() | AnalyticOp():
+        case WindowOp() | JoinOp() | AnalyticOp() | PatternOp():
             return True
         case EmitOp(level=level):
             return level == 0

@@ -436,6 +436,81 @@ class Lookup:
 
 
 @dataclass(frozen=True, slots=True)
+class PatternVariable:
+    """A variable of DEFINE; `condition` reads matched values, and `$ts` of the event tested, as columns."""
+
+    name: str
+    condition: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class PatternState:
+    """What may come next in a pattern: `moves` are (variable, next state), the preferred one first.
+
+    accepts: the match may end here, which is less preferred than every move.
+    """
+
+    moves: tuple[tuple[int, int], ...]
+    accepts: bool
+
+
+#: The dot of a pattern, in place of a variable's number.
+ANY_EVENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedValue:
+    """What is known of the events matched so far, as the column `name`.
+
+    `function`: `first`, `last`, `min` or `max` of `arg`, over the events of a variable; or `classifier`,
+    the names of all variables in their order.
+    """
+
+    name: str
+    function: str
+    variable: int = ANY_EVENT
+    arg: Expr | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """MATCH_RECOGNIZE: a row for each event from which on the pattern matches (`asa.md` 2.14).
+
+    The preferred match counts; its row has the time of its last event and the columns `measured`, which are
+    some of `values`. No match spans more than `limit_ticks`. The first of `states` is where a match begins.
+    text: the pattern as it was written.
+    """
+
+    child: Node
+    partition_by: tuple[Expr, ...]
+    limit_ticks: int
+    variables: tuple[PatternVariable, ...]
+    states: tuple[PatternState, ...]
+    values: tuple[MatchedValue, ...]
+    measured: tuple[str, ...]
+    text: str = field(default="", compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.measured
+
+    @property
+    def open(self) -> bool:
+        return False
+
+    def always_has(self, variable: int) -> bool:
+        """Whether every match has an event of the variable."""
+        reached, waiting = {0}, [0]
+        while waiting:
+            for moved, to in self.states[waiting.pop()].moves:
+                if moved != variable and to not in reached:
+                    reached.add(to)
+                    waiting.append(to)
+        return not any(self.states[state].accepts for state in reached - {0})
+
+
+@dataclass(frozen=True, slots=True)
 class Union:
     """All rows of all children; a column missing in one child is looked up in its payload or is NULL."""
 
@@ -450,7 +525,9 @@ class Union:
         return any(child.open for child in self.children)
 
 
-Node: TypeAlias = Scan | StepRef | Filter | Project | Aggregate | Union | Analytic | Apply | Join | Lookup
+Node: TypeAlias = (
+    Scan | StepRef | Filter | Project | Aggregate | Union | Analytic | Apply | Join | Lookup | Match
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,22 +9,22 @@ sent to the next level.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.plan.evaluated import aggregate_spec, analytic_specs, matching_of
 from tideglass.plan.join_columns import JoinSides, Side, settle_join
 from tideglass.plan.nodes import (
     Aggregate,
-    AggregateCall,
     Analytic,
-    AnalyticCall,
     Apply,
     Expr,
     Filter,
     Join,
     Literal,
     Lookup,
+    Match,
     Named,
     Node,
     Path,
@@ -37,7 +37,7 @@ from tideglass.plan.nodes import (
     Union,
 )
 from tideglass.plan.pruning import by_field_columns, pruned
-from tideglass.plan.rules import both, field_column, fields_to_columns, payload_fields, references, substitute
+from tideglass.plan.rules import both, fields_to_columns, payload_fields, references, substitute
 from tideglass.plan.topology import (
     AnalyticOp,
     ApplyOp,
@@ -48,8 +48,10 @@ from tideglass.plan.topology import (
     JoinOp,
     LookingUp,
     LookupOp,
+    Matching,
     Op,
     PartialOp,
+    PatternOp,
     Reader,
     ReceiveOp,
     Rows,
@@ -59,8 +61,6 @@ from tideglass.plan.topology import (
     Topology,
     WindowOp,
 )
-from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.analytic import AnalyticSpec, AnomalySpec
 from tideglass.temporal.policies import Policies
 
 
@@ -124,6 +124,8 @@ class _Placer:
                 return (self.join(node),)
             case Analytic():
                 return (self.analytic(node),)
+            case Match():
+                return (self.pattern(node),)
             case Apply():
                 return tuple(self.apply(s, node) for s in self.streams(node.child))
             case Lookup():
@@ -172,22 +174,12 @@ class _Placer:
         branches = self.streams(node.child)
         items, grouping, routing = _grouping(node, branches[0].substreams)
         programs = [self.rows(stream, items) for stream in branches]
-        highest = max(stream.level for stream in branches)
-        spread = {
-            _spread_in(stream, program, routing) if stream.level == highest else None
-            for stream, program in zip(branches, programs, strict=True)
-        }
-        here = spread.pop() if highest > 0 and len(spread) == 1 else None
-        stays = here is not None
-        level = highest if stays else highest + 1
+        level, here = _meeting_place(branches, programs, routing)
         sources: list[int] = []
         for stream, program in zip(branches, programs, strict=True):
             rows = self.add(RowsOp(self.next, stream.level, stream.op, program))
             source = self.add(PartialOp(self.next, stream.level, rows, grouping))
-            if not stays:
-                send = self.add(SendOp(self.next, stream.level, source, level, routing))
-                source = self.add(ReceiveOp(self.next, level, send))
-            sources.append(source)
+            sources.append(self.brought(source, stream.level, level, routing) if here is None else source)
         window = self.add(WindowOp(self.next, level, tuple(sources), grouping))
         listed: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         if any(w.id is not None for w in node.windows):
@@ -204,31 +196,49 @@ class _Placer:
     def analytic(self, node: Analytic) -> Stream:
         branches = self.streams(node.child)
         items = _whole_rows(node.child)
-        specs, keys = _specs(node, items)
-        named = tuple(Named(name, expr) for name, expr in items.items())
-        programs = [self.rows(stream, named) for stream in branches]
-        highest = max(stream.level for stream in branches)
-        spread = {
-            _spread_in(stream, program, keys) if stream.level == highest else None
-            for stream, program in zip(branches, programs, strict=True)
-        }
-        here = spread.pop() if highest > 0 and len(spread) == 1 else None
-        level = highest if here is not None else highest + 1
-        sources: list[int] = []
-        for stream, program in zip(branches, programs, strict=True):
-            source = self.add(RowsOp(self.next, stream.level, stream.op, program))
-            if here is None:
-                send = self.add(SendOp(self.next, stream.level, source, level, keys))
-                source = self.add(ReceiveOp(self.next, level, send))
-            sources.append(source)
+        specs, keys = analytic_specs(node, items)
+        level, sources, here = self.met(branches, items, keys)
         substreams = branches[0].substreams
-        op = self.add(AnalyticOp(self.next, level, tuple(sources), specs, substreams))
+        op = self.add(AnalyticOp(self.next, level, sources, specs, substreams))
         together = tuple(
             frozenset((Ref(name), items.get(name, Ref(name)))) for name in (keys if here is None else here)
         )
         columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         payload = Ref(PAYLOAD) if node.open else None
         return Stream(op, level, columns, payload, None, together, substreams)
+
+    def pattern(self, node: Match) -> Stream:
+        branches = self.streams(node.child)
+        items: dict[str, Expr] = {}
+        matching = matching_of(node, items, branches[0].substreams)
+        level, sources, here = self.met(branches, items, matching.keys)
+        op = self.add(PatternOp(self.next, level, sources, matching))
+        routing = matching.keys if here is None else here
+        held = [_measures_of(node, matching, name) for name in routing]
+        columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
+        return Stream(op, level, columns, None, None, tuple(held) if all(held) else None, matching.substreams)
+
+    def met(
+        self, branches: Sequence[Stream], items: Mapping[str, Expr], keys: tuple[str, ...]
+    ) -> tuple[int, tuple[int, ...], tuple[str, ...] | None]:
+        """Brings the rows of the branches, with these columns, together by `keys`.
+
+        The level at which they are, the operators that have them there, and the columns they were spread
+        by already; None if they were not, or not all alike.
+        """
+        named = tuple(Named(name, expr) for name, expr in items.items())
+        programs = [self.rows(stream, named) for stream in branches]
+        level, here = _meeting_place(branches, programs, keys)
+        sources: list[int] = []
+        for stream, program in zip(branches, programs, strict=True):
+            source = self.add(RowsOp(self.next, stream.level, stream.op, program))
+            sources.append(self.brought(source, stream.level, level, keys) if here is None else source)
+        return level, tuple(sources), here
+
+    def brought(self, source: int, from_level: int, level: int, keys: tuple[str, ...]) -> int:
+        """The rows of an operator sent to a higher level."""
+        send = self.add(SendOp(self.next, from_level, source, level, keys))
+        return self.add(ReceiveOp(self.next, level, send))
 
     def apply(self, stream: Stream, node: Apply) -> Stream:
         items = _whole_rows(node.child)
@@ -273,10 +283,8 @@ class _Placer:
         for stream, side, rows in streams:
             source = self.add(RowsOp(self.next, stream.level, stream.op, rows))
             sides.append(replace(side, rows_op=source))
-            if stream.level < level:
-                send = self.add(SendOp(self.next, stream.level, source, level, routing))
-                source = self.add(ReceiveOp(self.next, level, send))
-            sources.append(source)
+            far = stream.level < level
+            sources.append(self.brought(source, stream.level, level, routing) if far else source)
         own_time = node.left_prefix + SYSTEM_TIMESTAMP
         joining = Joining(
             node.kind,
@@ -368,7 +376,7 @@ def _grouping(node: Aggregate, substreams: bool) -> tuple[tuple[Named, ...], Gro
             items.append(Named(by_expr[expr], expr))
         return by_expr[expr]
 
-    aggregates = tuple(_aggregate_spec(name, call, column) for name, call in node.aggregates)
+    aggregates = tuple(aggregate_spec(name, call, column) for name, call in node.aggregates)
     key_of = {key.expr: key.name for key in node.keys}
     sessions = tuple(
         tuple(key_of.get(expr) or column(expr) for expr in window.partition_by or ())
@@ -379,20 +387,6 @@ def _grouping(node: Aggregate, substreams: bool) -> tuple[tuple[Named, ...], Gro
     keys = tuple(key.name for key in node.keys)
     grouping = Grouping(node.windows, keys, aggregates, sessions, substreams)
     return tuple(items), grouping, _routing(keys, sessions)
-
-
-def _aggregate_spec(name: str, call: AggregateCall, column: Callable[[Expr], str]) -> AggregateSpec:
-    """The aggregate over evaluated columns; `column` says which one holds an expression."""
-    return AggregateSpec(
-        function=call.function,
-        name=name,
-        arg=None if call.arg is None else column(call.arg),
-        order_by=tuple((column(expr), descending) for expr, descending in call.order_by),
-        distinct=call.distinct,
-        constant=call.constant,
-        as_text=call.as_text,
-        span=call.span,
-    )
 
 
 def _routing(keys: tuple[str, ...], sessions: tuple[tuple[str, ...] | None, ...]) -> tuple[str, ...]:
@@ -424,6 +418,31 @@ def _spread_in(stream: Stream, program: Rows, routing: Sequence[str]) -> tuple[s
     ]
     names = tuple(name for name in found if name is not None)
     return names if len(names) == len(found) else None
+
+
+def _meeting_place(
+    branches: Sequence[Stream], programs: Sequence[Rows], keys: Sequence[str]
+) -> tuple[int, tuple[str, ...] | None]:
+    """The level where rows of equal keys meet, and the columns by which they are there already, if so."""
+    highest = max(stream.level for stream in branches)
+    spread = {
+        _spread_in(stream, program, keys) if stream.level == highest else None
+        for stream, program in zip(branches, programs, strict=True)
+    }
+    here = spread.pop() if highest > 0 and len(spread) == 1 else None
+    return (highest + 1 if here is None else highest), here
+
+
+def _measures_of(node: Match, matching: Matching, key: str) -> frozenset[Expr]:
+    """The measures that hold a key of PARTITION BY: those of an event every match has."""
+    return frozenset(
+        Ref(value.name)
+        for value in matching.values
+        if value.name in node.measured
+        and value.function in ("first", "last")
+        and value.arg == Ref(key)
+        and node.always_has(value.variable)
+    )
 
 
 def _side_of(stream: Stream, prefix: str) -> tuple[Stream, Side]:
@@ -460,45 +479,6 @@ def _whole_rows(node: Node) -> dict[str, Expr]:
     if node.open:
         items[PAYLOAD] = Ref(PAYLOAD)
     return items
-
-
-def _specs(node: Analytic, items: dict[str, Expr]) -> tuple[tuple[AnalyticSpec, ...], tuple[str, ...]]:
-    """The calls over columns of the rows, and the keys all of them have; adds what they read to `items`."""
-    by_expr: dict[Expr, str] = {}
-
-    def column(expr: Expr) -> str:
-        match expr:
-            case Ref(name=name) if name != PAYLOAD:
-                return name
-            case Path(base=Ref(name=name), keys=keys) if name == PAYLOAD:
-                items[field_column(keys)] = expr
-                return field_column(keys)
-            case _:
-                if expr not in by_expr:
-                    by_expr[expr] = f"$x{len(by_expr)}"
-                    items[by_expr[expr]] = expr
-                return by_expr[expr]
-
-    def optional(expr: Expr | None) -> str | None:
-        return None if expr is None else column(expr)
-
-    def spec(name: str, call: AnalyticCall) -> AnalyticSpec:
-        # computed columns are numbered in this order, and their names are part of what state goes by
-        arg, default = optional(call.arg), optional(call.default)
-        keys = tuple(dict.fromkeys(column(key) for key in call.partition_by))
-        when = optional(call.when)
-        made = AnalyticSpec(name, call.function, call.length_ticks, keys, when, arg, call.offset, default)
-        if call.model is not None:
-            return AnomalySpec(
-                name, call.function, call.length_ticks, keys, when, arg, model=call.model, span=call.span
-            )
-        if call.aggregate is not None:
-            return replace(made, aggregate=_aggregate_spec(name, call.aggregate, column))
-        return made
-
-    specs = tuple(spec(name, call) for name, call in node.calls)
-    keys = tuple(key for key in specs[0].keys if all(key in spec.keys for spec in specs))
-    return specs, keys
 
 
 def _still_together(stream: Stream, program: Rows) -> tuple[frozenset[Expr], ...] | None:

@@ -1,7 +1,8 @@
 """Pruning: rows that travel or wait whole carry only the columns that somebody reads.
 
 A GROUP BY hands on aggregates and so names what it needs. Analytic functions and APPLY hand on the rows
-they were given: what those must hold is known once everything above them is placed. Where only single
+they were given: what those must hold is known once everything above them is placed. So it is of a pattern,
+of whose measures not all may be read. Where only single
 fields of the payload are read, they are columns of their own, as the scan makes them, and the payload
 stays behind.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from tideglass.core.types import PAYLOAD
 from tideglass.plan.nodes import Expr, Named, Path, Ref
 from tideglass.plan.rules import field_column, fields_to_columns, payload_fields, references, substitute
-from tideglass.plan.topology import AnalyticOp, ApplyOp, Op, ReceiveOp, Rows, RowsOp, SendOp
+from tideglass.plan.topology import AnalyticOp, ApplyOp, Op, PatternOp, ReceiveOp, Rows, RowsOp, SendOp
 
 
 @dataclass(slots=True)
@@ -42,7 +43,7 @@ def pruned(ops: Sequence[Op]) -> list[Op]:
         match op:
             case RowsOp():
                 rows = op.rows if wanted is None else _only(op.rows, wanted)
-                if isinstance(ops[op.source], AnalyticOp | ApplyOp):
+                if isinstance(ops[op.source], AnalyticOp | ApplyOp | PatternOp):
                     exprs = _exprs(rows)
                     fields = {keys for expr in exprs for keys in payload_fields(expr)}
                     rows = by_field_columns(rows)
@@ -57,6 +58,13 @@ def pruned(ops: Sequence[Op]) -> list[Op]:
                 result[op.id] = replace(op, specs=specs)
                 for source in op.sources:
                     want(source, (wanted.names - made) | own, wanted.fields.values())
+            case PatternOp():
+                read = set() if wanted is None else wanted.names
+                measured = tuple(name for name in op.matching.measured if name in read)
+                matching = replace(op.matching, measured=measured)
+                result[op.id] = replace(op, matching=matching)
+                for source in op.sources:
+                    want(source, matching.columns, ())
             case ApplyOp():
                 wanted = wanted or _Needed()
                 want(op.source, (wanted.names - set(op.made)) | {op.argument}, wanted.fields.values())

@@ -17,6 +17,7 @@ from tideglass.plan.nodes import (
     Join,
     Literal,
     Lookup,
+    Match,
     Node,
     Path,
     Project,
@@ -140,7 +141,7 @@ def steps_read(node: Node) -> tuple[str, ...]:
             return steps_read(left)
         case Union(children=branches):
             return tuple(name for branch in branches for name in steps_read(branch))
-        case Filter() | Project() | Aggregate() | Analytic() | Apply():
+        case Filter() | Project() | Aggregate() | Analytic() | Apply() | Match():
             return steps_read(node.child)
 
 

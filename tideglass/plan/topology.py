@@ -16,7 +16,16 @@ from dataclasses import dataclass, field
 
 from tideglass.core.errors import InputError, Source
 from tideglass.core.types import PARTITION, Type
-from tideglass.plan.nodes import Expr, Named, TimeBound, Window
+from tideglass.plan.nodes import (
+    Expr,
+    MatchedValue,
+    Named,
+    PatternState,
+    PatternVariable,
+    Ref,
+    TimeBound,
+    Window,
+)
 from tideglass.plan.rules import references
 from tideglass.temporal.aggregates import AggregateSpec
 from tideglass.temporal.analytic import AnalyticSpec
@@ -151,6 +160,41 @@ class AnalyticOp:
 
 
 @dataclass(frozen=True, slots=True)
+class Matching:
+    """A MATCH_RECOGNIZE with all names resolved to columns; see `plan.nodes.Match`.
+
+    keys: of PARTITION BY. values: their `arg` is a column of the rows.
+    """
+
+    keys: tuple[str, ...]
+    limit_ticks: int
+    variables: tuple[PatternVariable, ...]
+    states: tuple[PatternState, ...]
+    values: tuple[MatchedValue, ...]
+    measured: tuple[str, ...]
+    substreams: bool
+    text: str = field(default="", compare=False, repr=False)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the rows it reads."""
+        tested = {name for variable in self.variables for name in references(variable.condition)}
+        read = [value for value in self.values if value.name in tested or value.name in self.measured]
+        args = (value.arg.name for value in read if isinstance(value.arg, Ref))
+        return tuple(dict.fromkeys((*self.keys, *args)))
+
+
+@dataclass(frozen=True, slots=True)
+class PatternOp:
+    """The rows of the matches among the rows of `sources`; keeps the events a match may yet be made of."""
+
+    id: int
+    level: int
+    sources: tuple[int, ...]
+    matching: Matching
+
+
+@dataclass(frozen=True, slots=True)
 class ApplyOp:
     """A row for each element of the array, or field of the record, in the column `argument`."""
 
@@ -254,6 +298,7 @@ Op = (
     | EmitOp
     | AnalyticOp
     | ApplyOp
+    | PatternOp
 )
 
 

@@ -31,6 +31,8 @@ from tideglass.plan.nodes import (
     Apply,
     Expr,
     Filter,
+    Match,
+    MatchedValue,
     Named,
     Node,
     Path,
@@ -130,6 +132,9 @@ class _Typing:
             case Apply(child=child, function=function, made=made):
                 first = Type.BIGINT if function == "getarrayelements" else Type.NVARCHAR
                 return {**self.columns(child), made[0]: first, made[1]: Type.VARIANT}
+            case Match(child=child, values=values):
+                columns = self.columns(child)
+                return {value.name: self.of_matched(value, columns) for value in values}
             case _:  # an operator not followed here: its values tell
                 return dict.fromkeys(node.columns, Type.VARIANT)
 
@@ -179,6 +184,12 @@ class _Typing:
             return Type.BIGINT
         found = [self.of(expr, columns) for expr in (call.arg, call.default) if expr is not None]
         return _merged({"": type_} for type_ in found)[""]
+
+    def of_matched(self, value: MatchedValue, columns: Mapping[str, Type]) -> Type:
+        if value.arg is None:  # Classifier()
+            return Type.ARRAY
+        type_ = self.of(value.arg, columns)
+        return Type.FLOAT if type_ is Type.NVARCHAR and value.function in ("min", "max") else type_
 
     def of(self, expr: Expr, columns: Mapping[str, Type]) -> Type:
         """The type of an expression over columns; NULL for what is always NULL."""

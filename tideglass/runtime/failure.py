@@ -24,6 +24,7 @@ from tideglass.plan.topology import (
     JoinOp,
     LookupOp,
     PartialOp,
+    PatternOp,
     ReceiveOp,
     RowsOp,
     ScanOp,
@@ -154,9 +155,9 @@ def _place_text(place: tuple[int, int, int, int, int], topology: Topology, op_id
 
 
 def _is_given_events(topology: Topology, op_id: int) -> bool:
-    """Whether the rows an operator fails on are events of inputs; a window fails on what it is given."""
+    """Whether the rows an operator fails on are events of inputs; windows and patterns fail on theirs."""
     match topology.op(op_id):
-        case WindowOp(sources=sources):
+        case WindowOp(sources=sources) | PatternOp(sources=sources):
             return all(_reads_events(topology, source) for source in sources)
         case _:
             return _reads_events(topology, op_id)
@@ -178,5 +179,5 @@ def _reads_events(topology: Topology, op_id: int) -> bool:
             return _reads_events(topology, source)
         case AnalyticOp(sources=sources):
             return all(_reads_events(topology, source) for source in sources)
-        case WindowOp() | JoinOp():
+        case WindowOp() | JoinOp() | PatternOp():
             return False

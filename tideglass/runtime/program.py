@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from tideglass.plan.lower import Need, key_of, lower_all, lower_condition, quote
 from tideglass.plan.nodes import Expr, Named, Ref
 from tideglass.runtime.block import Block, Column, ask, column_of, evaluate
 
-__all__ = ["Column", "Program", "condition_of", "evaluate"]
+__all__ = ["Column", "Program", "RowCondition", "evaluate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +32,6 @@ class _Together:
     sql: str
     reads: tuple[str, ...]
     passed: tuple[str, ...]
-
-
-def condition_of(expr: Expr, level: str) -> Callable[[pa.Table, OnFailure | None], npt.NDArray[np.bool_]]:
-    """Tells for the rows of a table in which of them a condition holds; not in one on which it fails."""
-    number = "$pair"
-    program = Program((), expr, (number,), level=level)
-
-    def holds(rows: pa.Table, on_failure: OnFailure | None) -> npt.NDArray[np.bool_]:
-        numbered = rows.append_column(typed_field(number, Type.BIGINT), pa.array(np.arange(rows.num_rows)))
-        result = np.zeros(rows.num_rows, np.bool_)
-        result[program.run(numbered, on_failure)[number].to_numpy()] = True
-        return result
-
-    return holds
 
 
 @dataclass(slots=True, eq=False)
@@ -190,3 +176,27 @@ class Program:
             exprs = [substitute(expr, columns) for expr in exprs]
             conditions = [substitute(c, columns) for c in conditions]
         raise EvaluationError("The expression is nested too deeply to be shown.")
+
+
+#: The place of a row among those a condition is asked about.
+_NUMBER = "$pair"
+
+
+class RowCondition:
+    """Tells for the rows of a table in which of them a condition holds; not in one on which it fails."""
+
+    def __init__(self, expr: Expr, level: str) -> None:
+        self._program = Program((), expr, (_NUMBER,), level=level)
+
+    def __call__(self, rows: pa.Table, on_failure: OnFailure | None) -> npt.NDArray[np.bool_]:
+        result = np.zeros(rows.num_rows, np.bool_)
+        result[self._program.run(_numbered(rows), on_failure)[_NUMBER].to_numpy()] = True
+        return result
+
+    def failing(self, rows: pa.Table) -> npt.NDArray[np.int64]:
+        """The places of the rows on which it fails."""
+        return self._program.failing(_numbered(rows))
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    return rows.append_column(typed_field(_NUMBER, Type.BIGINT), pa.array(np.arange(rows.num_rows)))

@@ -19,7 +19,7 @@ from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.core.values import unify
 from tideglass.plan.rules import references
 from tideglass.plan.topology import LookingUp
-from tideglass.runtime.program import Program, condition_of
+from tideglass.runtime.program import Program, RowCondition
 from tideglass.temporal.lookup import ReferenceJoin, ReferenceTable, by_snapshot
 
 #: Snapshots of one join that are kept ready: the one that holds, those late and early events meet.
@@ -43,7 +43,7 @@ class ReferenceLookup:
             looking_up.left_columns,
             looking_up.right_columns,
             looking_up.substreams,
-            None if condition is None else condition_of(condition, level),
+            None if condition is None else RowCondition(condition, level),
             () if condition is None else tuple(sorted(references(condition))),
         )
 

@@ -31,6 +31,7 @@ from tideglass.plan.topology import (
     LookupOp,
     Op,
     PartialOp,
+    PatternOp,
     ReceiveOp,
     RowsOp,
     ScanOp,
@@ -41,7 +42,8 @@ from tideglass.plan.topology import (
 from tideglass.runtime.applied import applied
 from tideglass.runtime.failed import Failed, added
 from tideglass.runtime.failure import located
-from tideglass.runtime.program import Program, condition_of
+from tideglass.runtime.pattern import patterns_of
+from tideglass.runtime.program import Program, RowCondition
 from tideglass.runtime.reference import ReferenceLookup
 from tideglass.temporal.analytic import AnalyticFunctions
 from tideglass.temporal.joins import IntervalJoin
@@ -80,6 +82,9 @@ class Stage:
         self._joins = {op.id: join_of(op, topology.level) for op in self.ops if isinstance(op, JoinOp)}
         self._analytics = {
             op.id: AnalyticFunctions(op.specs, op.substreams) for op in self.ops if isinstance(op, AnalyticOp)
+        }
+        self._patterns = {
+            op.id: patterns_of(op.matching, topology.level) for op in self.ops if isinstance(op, PatternOp)
         }
         self._lookups = {
             op.id: ReferenceLookup(op.looking_up, references, topology.level)
@@ -147,6 +152,13 @@ class Stage:
                 taken = self._analytics[id_].advance(waiting, came, state_of(id_), told)
                 rows[id_] = [] if taken is None else [taken]
                 result.progress[id_] = came
+            case PatternOp(id=id_, sources=sources):
+                came = least([result.progress[source] for source in sources])
+                events = [table for source in sources for table in rows[source]]
+                told = self._on_failure(op, result)
+                matched, behind = self._patterns[id_].advance(events, came, state_of(id_), told)
+                rows[id_] = [] if matched is None else [matched]
+                result.progress[id_] = behind
             case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
                 if op.source in result.progress:
                     result.progress[op.id] = result.progress[op.source]
@@ -214,7 +226,7 @@ def join_of(op: JoinOp, level: str) -> IntervalJoin:
         joining.upper_ticks,
         joining.unmatched_ticks,
         joining.substreams,
-        None if joining.condition is None else condition_of(joining.condition, level),
+        None if joining.condition is None else RowCondition(joining.condition, level),
         () if joining.condition is None else tuple(sorted(references(joining.condition))),
     )
 

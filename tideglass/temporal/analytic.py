@@ -20,18 +20,18 @@ import pyarrow.compute
 from tideglass.core.errors import Span
 from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
-from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, field, type_of
+from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP, Type, field, type_of
 from tideglass.core.values import flat, settle, to_variant, unify
 from tideglass.plan.nodes import AnomalyModel
 from tideglass.temporal.aggregates import AggregateSpec, Cells
 from tideglass.temporal.anomaly import detect, numbers
 from tideglass.temporal.grouping import Integers
-from tideglass.temporal.lookback import Booleans, Sorted
+from tideglass.temporal.lookback import Booleans, Sorted, rows_of_keys
 from tideglass.temporal.moving import moving
 from tideglass.temporal.progress import Progress
-from tideglass.temporal.reorder import in_order
 from tideglass.temporal.row_log import RowLog
 from tideglass.temporal.state import State
+from tideglass.temporal.waiting import released
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
@@ -41,10 +41,6 @@ Column = tuple[pa.Array, Type]
 _WATCHED = "$watched"
 #: A look-back spans so many buckets: what is out of reach is dropped an eighth of it late.
 BUCKETS_PER_LENGTH = 8
-
-
-#: Types whose values are one key exactly if Arrow holds them for equal.
-_COMPARED_AS_THEY_ARE = frozenset((Type.BIGINT, Type.DATETIME, Type.NVARCHAR, Type.BIT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,20 +188,21 @@ class AnalyticFunctions:
         """
         if on_failure is not None:
             rows = [of_sound_rows(self._checked, table, on_failure) for table in rows]
-        released = self._release(rows, progress, state)
+        waiting = RowLog(state, 0, 1 + len(self._lanes), TICKS_PER_SECOND)
+        taken = released(waiting, rows, progress, self.substreams)
         values: dict[str, Column] = {}
         for number, lane in enumerate(self._lanes, 1):
             log = RowLog(state, number, 1 + len(self._lanes), lane.bucket_ticks, lane.shed)
-            if released is not None:
-                values |= self._advance_lane(lane, log, released, progress)
+            if taken is not None:
+                values |= self._advance_lane(lane, log, taken, progress)
             log.drop_until(progress.watermark_ticks - lane.reach_ticks)
             log.save()
-        if released is None:
+        if taken is None:
             return None
         for spec in self.specs:
             column, type_ = values[spec.name]
-            released = released.append_column(field(spec.name, type_), column)
-        return released
+            taken = taken.append_column(field(spec.name, type_), column)
+        return taken
 
     def _checked(self, rows: pa.Table) -> pa.Table:
         """The rows. Raises EvaluationError for a value an aggregate refuses."""
@@ -216,39 +213,6 @@ class AnalyticFunctions:
             elif lane.detectors:
                 _numbers(lane.detectors, rows, _matching(rows, lane.when))
         return rows
-
-    # ------------------------------------------------------------ waiting
-
-    def _release(self, rows: Sequence[pa.Table], progress: Progress, state: State) -> pa.Table | None:
-        """The rows that the watermark has passed, in order; the others wait in the state."""
-        log = RowLog(state, 0, 1 + len(self._lanes), TICKS_PER_SECOND)
-        due: list[pa.Table] = []
-        for bucket in log.buckets():
-            if log.start_ticks(bucket) >= progress.furthest_ticks:
-                break
-            held = log.read(bucket)
-            passed = self._passed(held, progress)
-            if passed.any():
-                log.take(bucket)
-                due.append(held.filter(pa.array(passed)))
-                log.append(held.filter(pa.array(~passed)))
-        if rows:
-            fresh = unify(rows)
-            passed = self._passed(fresh, progress)
-            if passed.all():
-                due.append(fresh)
-            else:
-                due.append(fresh.filter(pa.array(passed)))
-                log.append(fresh.filter(pa.array(~passed)))
-        log.save()
-        due = [table for table in due if table.num_rows]
-        return in_order(unify(due)) if due else None
-
-    def _passed(self, rows: pa.Table, progress: Progress) -> Any:
-        times = rows[SYSTEM_TIMESTAMP].to_numpy()
-        if self.substreams and progress.substreams is not None:
-            return times < progress.of(rows[SUBSTREAM])
-        return times < progress.watermark_ticks
 
     # ------------------------------------------------------------ one lane
 
@@ -263,7 +227,7 @@ class AnalyticFunctions:
         first_ticks = int(released[SYSTEM_TIMESTAMP].to_numpy().min()) - lane.reach_ticks
         held = [log.read(b) for b in log.buckets() if log.start_ticks(b + 1) > first_ticks]
         if sum(table.num_rows for table in held) > rows.num_rows:
-            held = [_of_keys(table, rows, lane.keys) for table in held]
+            held = [rows_of_keys(table, rows, lane.keys) for table in held]
         before = sum(table.num_rows for table in held)
         everything = unify([*held, rows]) if held else rows
         if before:
@@ -286,15 +250,6 @@ class AnalyticFunctions:
         kept[:before] = False
         log.append(everything.filter(pa.array(kept)))
         return values
-
-
-def _of_keys(held: pa.Table, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The held rows of keys that `rows` have, and maybe some others: what is sorted follows the batch."""
-    for key in keys:
-        types = {type_of(table.schema.field(key)) for table in (held, rows)}
-        if len(types) == 1 and types <= _COMPARED_AS_THEY_ARE:
-            held = held.filter(pc.is_in(held[key], value_set=pc.unique(rows[key])))
-    return held
 
 
 def _matching(rows: pa.Table, when: str | None) -> Any:

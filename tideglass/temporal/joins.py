@@ -31,6 +31,7 @@ from tideglass.core.types import (
 )
 from tideglass.core.values import unify
 from tideglass.plan.nodes import TimeBound
+from tideglass.temporal.holding import held_back
 from tideglass.temporal.matching import coded, pairs
 from tideglass.temporal.progress import Progress
 from tideglass.temporal.row_log import RowLog
@@ -284,7 +285,9 @@ class IntervalJoin:
             if holding.any():
                 names = [SYSTEM_TIMESTAMP, *([SUBSTREAM] if self.substreams else [])]
                 waiting.append(rows.select(names).filter(pa.array(holding)))
-        return self._result_progress(progress, unify(waiting) if waiting else None, state)
+        return held_back(
+            progress, waiting, self.substreams, state, self.unmatched_ticks, min(0, self.unmatched_ticks)
+        )
 
     def _alone(self, left: pa.Table) -> pa.Table:
         left = left.combine_chunks()
@@ -292,57 +295,12 @@ class IntervalJoin:
         offset = _place_hash(left, np.ones(left.num_rows, np.uint64))
         return self._result(left, None, times, left[ARRIVAL].to_numpy(), offset)
 
-    def _result_progress(self, progress: Progress, waiting: pa.Table | None, state: State) -> Progress:
-        """`progress`, held back by rows to come, stamped before it, and by the stamps of `waiting` rows."""
-        back_ticks = min(0, self.unmatched_ticks)
-        base_ticks = _moved(progress.watermark_ticks, back_ticks)
-        stamps = None
-        if waiting is not None:
-            stamps = waiting[SYSTEM_TIMESTAMP].to_numpy() + self.unmatched_ticks
-            base_ticks = min(base_ticks, int(stamps.min(initial=AFTER_ALL_TICKS)))
-        if not self.substreams:
-            return Progress(base_ticks)
-        before = Progress.from_bytes(state.get("came"))
-        named: dict[str, int] = {}
-        for came in (before, progress):
-            if came.substreams is not None:
-                named.update(dict.fromkeys(came.substreams["substream"].to_pylist(), 0))
-        oldest: dict[str, int] = {}
-        stamped: list[int] = [] if stamps is None else stamps.tolist()
-        if waiting is not None:
-            for name, stamp in zip(waiting[SUBSTREAM].to_pylist(), stamped, strict=True):
-                for key in (name, name.partition("/")[0] + "/"):
-                    oldest[key] = min(oldest.get(key, stamp), stamp)
-        names = sorted(named.keys() | oldest.keys())
-        if not names:
-            return Progress(base_ticks)
-        keys = pa.array(names)
-        ahead: dict[str, int] = {}
-        for name, now, was in zip(names, progress.of(keys).tolist(), before.of(keys).tolist(), strict=True):
-            ahead[name] = max(was, min(_moved(now, back_ticks), oldest.get(name, AFTER_ALL_TICKS)))
-        kept = [name for name in names if ahead[name] > base_ticks]
-        table = pa.table(
-            {"substream": pa.array(kept, pa.string()), "watermark_ticks": [ahead[name] for name in kept]},
-            schema=pa.schema([("substream", pa.string()), ("watermark_ticks", pa.int64())]),
-        )
-        came = Progress(base_ticks, table)
-        if before.to_bytes() != came.to_bytes():
-            state.put("came", came.to_bytes())
-        return came
-
 
 def _read(log: RowLog, first_ticks: int, last_ticks: int) -> pa.Table | None:
     """Rows of all buckets that may hold one from `first_ticks` to `last_ticks`; None if there are none."""
     first, last = first_ticks // log.width_ticks, last_ticks // log.width_ticks
     tables = [log.read(bucket) for bucket in log.buckets() if first <= bucket <= last]
     return unify(tables) if tables else None
-
-
-def _moved(watermark_ticks: int, ticks: int) -> int:
-    """A watermark moved; beginning and end of all time stay where they are."""
-    if watermark_ticks in (BEFORE_ALL_TICKS, AFTER_ALL_TICKS):
-        return watermark_ticks
-    return watermark_ticks + ticks
 
 
 def _watermarks(progress: Progress, rows: pa.Table) -> Any:

@@ -13,11 +13,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute
 
-from tideglass.core.types import SYSTEM_TIMESTAMP
+from tideglass.core.types import SYSTEM_TIMESTAMP, Type, type_of
 from tideglass.temporal.grouping import Integers, group_codes
 
+pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
+
 Booleans = npt.NDArray[np.bool_]
+
+#: Types whose values are one key exactly if Arrow holds them for equal.
+_COMPARED_AS_THEY_ARE = frozenset((Type.BIGINT, Type.DATETIME, Type.NVARCHAR, Type.BIT))
+
+
+def rows_of_keys(held: pa.Table, rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """The held rows of keys that `rows` have, and maybe some others: what is sorted follows the batch."""
+    for key in keys:
+        types = {type_of(table.schema.field(key)) for table in (held, rows)}
+        if len(types) == 1 and types <= _COMPARED_AS_THEY_ARE:
+            held = held.filter(pc.is_in(held[key], value_set=pc.unique(rows[key])))
+    return held
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,166 @@
+"""The kernel of MATCH_RECOGNIZE: when matches come out, how far the result has come, what the state keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tideglass.core.errors import EvaluationError
+from tideglass.core.failing import OnFailure
+from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
+from tideglass.core.types import ORDER_COLUMNS
+from tideglass.core.values import rows_of, table_of
+from tideglass.plan.nodes import MatchedValue, PatternState, Ref
+from tideglass.temporal.pattern import Patterns
+from tideglass.temporal.progress import Progress
+from tideglass.temporal.state import MemoryState
+from tideglass.temporal.ways import Definition, EventTest
+
+SECOND = TICKS_PER_SECOND
+#: A+ B, and A B.
+A_PLUS_B = (
+    PatternState(((0, 1),), False),
+    PatternState(((0, 1), (1, 2)), False),
+    PatternState((), True),
+)
+A_B = (PatternState(((0, 1),), False), PatternState(((1, 2),), False), PatternState((), True))
+A_PLUS = (PatternState(((0, 1),), False), PatternState(((0, 1),), True))
+
+
+class Equals:
+    """A condition: the matched value has a value. It counts the rows it has been asked about."""
+
+    def __init__(self, name: str, wanted: str) -> None:
+        self.name, self.wanted, self.asked = name, wanted, 0
+
+    def __call__(self, rows: pa.Table, on_failure: OnFailure | None) -> Any:
+        self.asked += rows.num_rows
+        return np.array([value == self.wanted for value in rows[self.name].to_pylist()], np.bool_)
+
+    def failing(self, rows: pa.Table) -> Any:
+        return np.empty(0, np.int64)
+
+
+VALUES = (
+    MatchedValue("A.v", "last", 0, Ref("v")),
+    MatchedValue("B.v", "last", 1, Ref("v")),
+    MatchedValue("First(A.n)", "first", 0, Ref("n")),
+)
+
+
+def kernel(states: tuple[PatternState, ...], limit: int = 10) -> Patterns:
+    """Events of a key k; A has the value a, B the value b."""
+    tests = [EventTest(Equals(f"{name}.v", name.lower()), (f"{name}.v",)) for name in "AB"]
+    definitions = tuple(Definition(test, None) for test in tests)
+    columns = ("k", "v", "n")
+    return Patterns(("k",), limit * SECOND, columns, ("A", "B"), definitions, states, VALUES, ("First(A.n)",))
+
+
+def rows(*given: tuple[float, str, str], first_offset: int = 0) -> pa.Table:
+    """Rows (second, key, value), arriving in this order; n is the second."""
+    made = [
+        {
+            **dict.fromkeys(ORDER_COLUMNS, 0),
+            "$ts": int(at * SECOND),
+            "$offset": first_offset + n,
+            "k": k,
+            "v": v,
+            "n": at,
+        }
+        for n, (at, k, v) in enumerate(given)
+    ]
+    return table_of(made)
+
+
+def advance(
+    patterns: Patterns, state: MemoryState, second: float, *tables: pa.Table
+) -> tuple[list[Any], float]:
+    """The first events of the matches, and the second the result has come to."""
+    out, came = patterns.advance(tables, Progress(int(second * SECOND)), state)
+    found = [] if out is None else [row["First(A.n)"] for row in rows_of(out)]
+    return found, came.watermark_ticks / SECOND
+
+
+def held(state: MemoryState) -> int:
+    return sum(chunk.num_rows for bucket in state.buckets() for chunk in state.read(bucket))
+
+
+def test_a_match_comes_out_as_soon_as_nothing_can_change_it() -> None:
+    patterns, state = kernel(A_PLUS_B), MemoryState()
+    assert advance(patterns, state, 2, rows((1, "x", "a"), (2, "x", "b"))) == ([], 2)
+    assert advance(patterns, state, 2.5) == ([1], 2.5)
+
+
+def test_a_repetition_waits_for_an_event_that_ends_it_or_for_its_limit() -> None:
+    patterns, state = kernel(A_PLUS), MemoryState()
+    assert advance(patterns, state, 3, rows((1, "x", "a"), (2, "x", "a"))) == ([], 1)
+    assert advance(patterns, state, 11) == ([], 1)
+    assert advance(patterns, state, 11.5) == ([1], 2)
+    assert advance(patterns, state, 12, rows((11.6, "x", "b"), first_offset=2)) == ([2], 12)
+
+
+def test_the_result_has_come_as_far_as_the_stamp_of_the_earliest_match_there_may_be() -> None:
+    patterns, state = kernel(A_PLUS_B), MemoryState()
+    assert advance(patterns, state, 5, rows((1, "x", "a"), (4, "y", "a"))) == ([], 5)
+    assert advance(patterns, state, 7, rows((6, "x", "a"), first_offset=2)) == ([], 6)
+    assert advance(patterns, state, 9, rows((8, "x", "b"), first_offset=3)) == ([1, 6], 9)
+
+
+def test_events_that_begin_no_match_are_not_kept() -> None:
+    patterns, state = kernel(A_PLUS_B), MemoryState()
+    advance(patterns, state, 9, rows(*[(1, "x", "b")] * 5, *[(2, "y", "c")] * 5))
+    assert held(state) == 0
+
+
+def test_state_is_freed_as_the_watermark_passes() -> None:
+    patterns, state = kernel(A_PLUS_B), MemoryState()
+    for second in range(100):
+        advance(patterns, state, second + 0.5, rows((second, "x", "a"), (second, "y", "a")))
+        assert held(state) <= 2 * 3 * (10 + 3)  # events, decided ones and stamps of the limit and a bucket
+    advance(patterns, state, 200)
+    assert state.buckets() == []
+
+
+def test_a_match_of_any_length_comes_out_when_it_is_decided() -> None:
+    patterns, state = kernel(A_PLUS_B, limit=10_000), MemoryState()
+    for second in range(100):
+        assert advance(patterns, state, second + 0.5, rows((second, "x", "a")))[0] == []
+    assert advance(patterns, state, 101, rows((100, "x", "b")))[0] == list(range(100))
+
+
+def test_where_too_much_is_open_it_is_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tideglass.temporal.pattern.AFFORDABLE_EVENTS", 0)
+    patterns, state = kernel(A_PLUS_B, limit=10_000), MemoryState()
+    count = 400
+    for second in range(count):
+        advance(patterns, state, second + 0.5, rows((second, "x", "a")))
+    early, _ = advance(patterns, state, count + 1, rows((count, "x", "b")))
+    assert early == [145, 273, 337, *range(369, count)]  # 256, 128 or 64 events are behind, or fewer than 32
+    found, _ = advance(patterns, state, AFTER_ALL_TICKS / SECOND)
+    assert sorted(early + found) == list(range(count))
+
+
+def test_matches_are_told_however_many_starts_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tideglass.temporal.ways.STARTS_AT_ONCE", 3)
+    batch = rows(*[(second, "x", "a" if second % 3 else "b") for second in range(20)])
+    found, _ = advance(kernel(A_PLUS_B), MemoryState(), 99, batch)
+    assert found == [second for second in range(18) if second % 3]
+
+
+def test_too_many_ways_at_once_stop_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tideglass.temporal.ways.MOST_WAYS", 5)
+    states = (
+        PatternState(((0, 1), (-1, 1)), False),
+        PatternState(((-1, 0), (1, 2)), False),
+        PatternState((), True),
+    )
+    never = Definition(None, EventTest(Equals("First(A.n)", "never"), ("First(A.n)",)))
+    values = VALUES
+    patterns = Patterns(
+        ("k",), 99 * SECOND, ("k", "v", "n"), ("A", "B"), (Definition(None, None), never), states, values, ()
+    )
+    with pytest.raises(EvaluationError, match="ways"):
+        advance(patterns, MemoryState(), 99, rows(*[(second, "x", "a") for second in range(20)]))

@@ -1,0 +1,60 @@
+"""MATCH_RECOGNIZE as it runs: the conditions of its variables as programs over events (`asa.md` 2.14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from tideglass.core.types import ORDER_COLUMNS
+from tideglass.plan.lower import conjunction
+from tideglass.plan.nodes import Call, Expr
+from tideglass.plan.rules import references
+from tideglass.plan.topology import Matching
+from tideglass.runtime.program import RowCondition
+from tideglass.temporal.pattern import Patterns
+from tideglass.temporal.ways import Definition, EventTest
+
+
+def patterns_of(matching: Matching, level: str) -> Patterns:
+    """The kernel of a pattern.
+
+    What a condition says of the event alone is asked once for each event, the rest for each way that comes
+    to it; but only what stands in front of that rest, as conditions are evaluated from the left.
+    """
+    definitions: list[Definition] = []
+    for number, variable in enumerate(matching.variables):
+        own = {v.name for v in matching.values if (v.function, v.variable) == ("last", number)}
+        own |= set(ORDER_COLUMNS)
+        parts = list(_conjuncts(variable.condition))
+        alone = list(takewhile(lambda part, own=own: references(part) <= own, parts))
+        definitions.append(Definition(_test(alone, level), _test(parts[len(alone) :], level)))
+    tests = [test for each in definitions for test in (each.alone, each.behind) if test is not None]
+    read = {name for test in tests for name in test.reads} | set(matching.measured)
+    return Patterns(
+        matching.keys,
+        matching.limit_ticks,
+        matching.columns,
+        tuple(variable.name for variable in matching.variables),
+        tuple(definitions),
+        matching.states,
+        tuple(value for value in matching.values if value.name in read),
+        matching.measured,
+        matching.substreams,
+    )
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The conditions that all have to hold, in the order in which they are evaluated."""
+    match condition:
+        case Call(function="and", args=args):
+            for arg in args:
+                yield from _conjuncts(arg)
+        case _:
+            yield condition
+
+
+def _test(parts: list[Expr], level: str) -> EventTest | None:
+    whole = conjunction(parts)
+    if whole is None:
+        return None
+    return EventTest(RowCondition(whole, level), tuple(sorted(references(whole) - set(ORDER_COLUMNS))))
