@@ -117,7 +117,16 @@ def test_numbers_json_has_no_word_for_are_refused_wherever_they_are(number: str,
 
 
 @pytest.mark.parametrize(
-    "event", ['{"a":1,}', '{"a":[1,]}', '{"a":1 , }', '{"a":[1,\t]}', '{"b":{"c":2,},"a":1}']
+    "event",
+    [
+        '{"a":1,}',
+        '{"a":[1,]}',
+        '{"a":1 , }',
+        '{"a":[1,\t]}',
+        '{"b":{"c":2,},"a":1}',
+        '{"a":1,\n}',
+        '{"a":[1,\r\n]}',
+    ],
 )
 def test_trailing_commas_are_refused(event: str):
     decoded = decode(['{"a": 5}', event], "a")

@@ -46,17 +46,25 @@ _TOO_LARGE_NUMBER = "the field {name} holds a number outside the range of float"
 
 
 @measured("decoding events")
-def decode_json(texts: pa.Array, fields: Fields, level: str = "1.2", lines: Ints | None = None) -> Decoded:
+def decode_json(
+    texts: pa.Array,
+    fields: Fields,
+    level: str = "1.2",
+    lines: Ints | None = None,
+    *,
+    one_line_each: bool = False,
+) -> Decoded:
     """Events from JSON texts, one each (blank ones are skipped).
 
     texts: string or binary; of strings the bytes need not be valid UTF-8. level: compatibility level.
-    lines: `$line` of each text, ascending; by default its index.
+    lines: `$line` of each text, ascending; by default its index. one_line_each: no text has a line feed
+    but at its end.
     """
     refusals = Refusals()
     lines = np.arange(len(texts)) if lines is None else lines
     texts, lines = _valid_text(_as_string(texts), lines, refusals)
     texts, lines = _objects(texts, lines, refusals)
-    beyond = lines_beyond_json(texts) if len(texts) else None
+    beyond = lines_beyond_json(texts, one_line_each) if len(texts) else None
     if beyond is not None:
         not_json, too_large = beyond
         refusals.add_rows(INVALID_DATA, _BEYOND, not_json, lines, texts)

@@ -37,9 +37,9 @@ from tideglass.core import profile
 from tideglass.core.errors import InputError
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
 
-#: Bytes read at once: some 100 000 events of a usual size, and little enough to stay in the cache.
+#: Bytes read at once, about: some 100 000 events of a usual size, and little enough to stay in the cache.
 BLOCK_BYTES = 1 << 24
-#: Events decoded at once.
+#: Events decoded at once, about.
 BLOCK_EVENTS = 1 << 17
 #: A row longer than this is refused; the service takes events of up to 1 MB.
 LONGEST_ROW_BYTES = 1 << 28
@@ -153,10 +153,24 @@ def _json(
     for data, bounds, offset in _blocks(file, piece.begin, end, _line_bounds, piece.path):
         if len(bounds) == 0:
             yield decode_nothing(fields, level, _too_long(offset)), 0
-        for start in range(0, len(bounds) - 1, BLOCK_EVENTS):
-            part = bounds[start : start + BLOCK_EVENTS + 1]
-            decoded = decode_json(texts_between(data, part), fields, level, part[:-1] + offset)
+        for part in _even_parts(bounds):
+            texts, lines = texts_between(data, part), part[:-1] + offset
+            decoded = decode_json(texts, fields, level, lines, one_line_each=True)
             yield decoded, int(part[-1] - part[0])
+
+
+def _even_parts(bounds: Ints) -> Iterator[Ints]:
+    """The bounds of about BLOCK_EVENTS rows at a time, equally many each."""
+    rows = len(bounds) - 1
+    step = _even(rows, BLOCK_EVENTS)
+    for start in range(0, rows, step):
+        yield bounds[start : start + step + 1]
+
+
+def _even(whole: int, wanted: int) -> int:
+    """The size of equal parts near `wanted`: a small rest would cost nearly as much as a full part."""
+    parts = max(1, (whole + wanted // 2) // wanted)
+    return max(1, -(-whole // parts))
 
 
 def _line_bounds(data: Bytes) -> Ints:
@@ -177,7 +191,8 @@ def _blocks(
     A row longer than allowed is left out; empty bounds stand for it. The last row may lack its line end.
     The bytes are overwritten by the next block.
     """
-    room = BLOCK_BYTES if end is None else max(1, min(BLOCK_BYTES, end - begin))
+    # The last block takes what the rows that were cut by the others' ends have left over.
+    room = BLOCK_BYTES if end is None else _even(end - begin, BLOCK_BYTES) + BLOCK_BYTES // 64
     buffer = np.empty(room, np.uint8)
     filled, place, skipping = 0, begin, False
     while True:
@@ -242,8 +257,7 @@ def _csv(
     for data, bounds, offset in _blocks(file, begin, end, bounds_of, piece.path):
         if len(bounds) == 0:
             yield decode_nothing(fields, level, _too_long(offset)), 0
-        for start in range(0, len(bounds) - 1, BLOCK_EVENTS):
-            part = bounds[start : start + BLOCK_EVENTS + 1]
+        for part in _even_parts(bounds):
             lines = part[:-1] + offset
             yield (
                 decode_csv(data, part, names, piece.delimiter, fields, level, lines),
