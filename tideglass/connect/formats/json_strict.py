@@ -56,7 +56,7 @@ def _suspicious(data: Bytes) -> Ints:
     """Places in or beside all that may be forbidden (and some that is not)."""
     pairs: list[Ints] = []
     digits: list[Ints] = []
-    room = _Room()
+    room = _Room(min(len(data), _BLOCK))
     for start in range(0, len(data), _BLOCK):
         block = data[start : start + _BLOCK + _FEWEST_DIGITS + 4]
         for phase in (0, 1):
@@ -79,8 +79,8 @@ def _closed_on_a_new_line(data: Bytes) -> Ints:
 class _Room:
     """Memory for the temporary arrays of a block, used again for the next."""
 
-    def __init__(self) -> None:
-        count = _BLOCK // 2 + _FEWEST_DIGITS
+    def __init__(self, block_bytes: int) -> None:
+        count = block_bytes // 2 + _FEWEST_DIGITS
         self.pairs: Words = np.empty(count, np.uint16)
         self.closing: Mask = np.empty(count, np.bool_)
         self.letters: Mask = np.empty(count, np.bool_)
