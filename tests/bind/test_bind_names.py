@@ -16,7 +16,7 @@ from bind_support import (
     warned,
 )
 
-from tideglass.bind.catalog import InputInfo
+from tideglass.bind.catalog import METADATA_COLUMNS, InputInfo, metadata_in
 from tideglass.plan.nodes import Call, Literal, Path, Ref, Scan, StepRef
 
 
@@ -90,10 +90,21 @@ def test_a_double_quoted_name_with_brackets_or_behind_a_dot_is_an_identifier():
         ("BlobLastModifiedUtcTime", "$arrival"),
     ],
 )
-def test_metadata_of_an_input_stand_behind_a_payload_field_of_their_name(name: str, column: str):
-    assert value(name) == Call("coalesce", (field(name), Ref(column)))
-    assert value(f"s.{name}") == value(name)
-    assert value(name, CLOSED) == Ref(column)
+def test_metadata_an_input_has_stand_before_a_payload_field_of_their_name(name: str, column: str):
+    assert value(name) == value(f"s.{name}") == value(name, CLOSED) == Ref(column)
+    others = {"s": InputInfo("s", metadata=frozenset(METADATA_COLUMNS) - {name.lower()})}
+    assert value(name, others) == Call("coalesce", (field(name), Ref(column)))
+    assert value(f"s.{name}", others) == value(name, others)
+    listed = {"s": InputInfo("s", columns=(name,))}
+    assert value(name, listed) == Ref(name)
+
+
+def test_metadata_of_a_union_stand_before_a_field_if_they_do_in_all_its_parts():
+    text = "WITH u AS (SELECT * FROM s UNION SELECT * FROM r) SELECT PartitionId AS p FROM u"
+    inputs = {"s": InputInfo("s"), "r": InputInfo("r", metadata=metadata_in("$partition"))}
+    assert columns(text, inputs) == {"p": Ref("$partition")}
+    inputs["r"] = InputInfo("r", metadata=metadata_in("$arrival"))
+    assert columns(text, inputs) == {"p": Call("coalesce", (field("PartitionId"), Ref("$partition")))}
 
 
 def test_other_metadata_names_are_fields():
@@ -102,7 +113,7 @@ def test_other_metadata_names_are_fields():
 
 def test_metadata_reach_through_stars_but_not_through_lists_or_groups():
     star = "WITH t AS (SELECT * FROM s WHERE a = 1) SELECT PartitionId AS p FROM t"
-    assert columns(star) == {"p": Call("coalesce", (field("PartitionId"), Ref("$partition")))}
+    assert columns(star) == {"p": Ref("$partition")}
     assert found(star.replace("SELECT *", "SELECT a")) == [("UNKNOWN_COLUMN", "PartitionId")]
 
 

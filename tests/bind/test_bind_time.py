@@ -28,7 +28,7 @@ def test_in_timestamp_by_the_columns_of_a_known_input_are_fields_too():
 
 def test_over_keys_and_partition_keys_belong_to_the_scan():
     text = "SELECT a FROM s TIMESTAMP BY t OVER d.id, PartitionId PARTITION BY PartitionId"
-    partition = Call("coalesce", (field("PartitionId"), Ref("$partition")))
+    partition = Ref("$partition")
     assert scan(text) == Scan("s", field("t"), (field("d", "id"), partition), (partition,))
     assert scan("SELECT a FROM s PARTITION BY PartitionId TIMESTAMP BY t").partition_by == (partition,)
 
@@ -114,7 +114,7 @@ def test_a_step_that_loses_a_substream_key_cannot_be_grouped():
 def test_the_partition_may_be_a_substream_key_and_a_grouping_key():
     text = f"""WITH w AS (SELECT *, System.Timestamp() AS at FROM s TIMESTAMP BY t OVER k, PartitionId)
         SELECT PartitionId, COUNT(*) AS n FROM w GROUP BY k, PartitionId, {MINUTE}"""
-    partition = Call("coalesce", (field("PartitionId"), Ref("$partition")))
+    partition = Ref("$partition")
     assert aggregate(text).keys == (Named("$k0", field("k")), Named("$k1", partition))
 
 

@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tideglass.bind.catalog import METADATA_COLUMNS
 from tideglass.core.errors import ProjectError
 from tideglass.job.files import project_path
+from tideglass.job.options import RunOptions
 from tideglass.job.project import load_project
+from tideglass.job.runner import plan_job
+from tideglass.plan.nodes import Call, Ref
+from tideglass.plan.nodes import Path as FieldPath
 
 BOM = "\ufeff"
 
@@ -152,6 +157,24 @@ def test_our_own_keys_of_a_local_input_say_arrival_and_partitions(tmp_path, file
     )
     entry = load_project(write(tmp_path, files)).inputs["entry"]
     assert (entry.arrival, entry.partitions, entry.file_format) == ("enqueued", "folders", "parquet")
+    assert entry.metadata(live=False) == frozenset(METADATA_COLUMNS)
+
+
+def test_only_metadata_that_files_record_stand_before_fields_of_their_events(tmp_path, files):
+    files["toll.asaql"] = "SELECT PartitionId AS p, EventEnqueuedUtcTime AS e INTO alerts FROM entry"
+    folder = write(tmp_path, files)
+    assert [item.expr for item in selected(folder)] == [
+        Call("coalesce", (FieldPath(Ref("$payload"), (name,)), Ref(column)))
+        for name, column in (("PartitionId", "$partition"), ("EventEnqueuedUtcTime", "$arrival"))
+    ]
+    mock = local("entry", "../Data", ArrivalTimeField="enqueued", Partitions="folders")
+    (folder / "Inputs" / "Local_entry.json").write_text(json.dumps(mock))
+    assert [item.expr for item in selected(folder)] == [Ref("$partition"), Ref("$arrival")]
+
+
+def selected(folder):
+    (output,) = plan_job(load_project(folder), RunOptions(once=True)).compiled.plan.outputs
+    return output.node.items
 
 
 @pytest.mark.parametrize(

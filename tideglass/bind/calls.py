@@ -288,8 +288,8 @@ def _metadata(call: tree.Call, binder: Binder) -> Expr:
                 "write GetMetadataPropertyValue(input, '[EventHub].[PartitionId]')",
             )
             return Literal(None, call.span)
-    if relation is None or not relation.metadata:
-        known = [other.alias for other in binder.scope.relations if other.metadata]
+    if relation is None or relation.metadata is None:
+        known = [other.alias for other in binder.scope.relations if other.metadata is not None]
         binder.diagnostics.error(
             "METADATA_ARGUMENTS",
             f"{name.text!r} is no input of this FROM clause",

@@ -7,8 +7,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tideglass.core.errors import Diagnostics, Source, Span
-from tideglass.core.types import Type
+from tideglass.core.types import ARRIVAL, PARTITION, Type
 from tideglass.functions.javascript import called, is_aggregate
+
+#: What a broker says of an event, by its name in lower case, and the engine's column that holds it.
+METADATA_COLUMNS: Mapping[str, str] = {
+    "partitionid": PARTITION,
+    "eventenqueuedutctime": ARRIVAL,
+    "bloblastmodifiedutctime": ARRIVAL,
+}
+
+
+def metadata_in(*columns: str) -> frozenset[str]:
+    """The names of the metadata that columns of the engine hold.
+
+    >>> metadata_in("$partition")
+    frozenset({'partitionid'})
+    """
+    return frozenset(name for name, column in METADATA_COLUMNS.items() if column in columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +32,14 @@ class InputInfo:
     """An input of the job: `kind` is `stream` or `reference`.
 
     `columns` None: events may have any fields (the usual case). Otherwise exactly these columns
-    exist, and naming another one is an error.
+    exist, and naming another one is an error. `metadata`: names of what this input says of its events;
+    they stand before fields of the event (`asa.md` 4.9). What it does not say stands behind them.
     """
 
     name: str
     kind: str = "stream"
     columns: tuple[str, ...] | None = None
+    metadata: frozenset[str] = frozenset(METADATA_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class JoinChain:
             ticks.unmatched,
         )
         self._move_ahead(last.prefix, node)
-        return replace(left, node=node, metadata=False)
+        return replace(left, node=node, metadata=None)
 
     def lookup(
         self,

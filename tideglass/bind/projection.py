@@ -142,7 +142,7 @@ class SelectList:
                 self._add(column, relation.read(column, span), from_star=True)
         if relation.open:
             self._spreads.append(relation.payload(span))
-        self._metadata = self._metadata or relation.metadata
+        self._metadata = self._metadata or relation.metadata is not None
 
     def _add(self, name: str, expr: Expr, from_star: bool = False) -> None:
         """Takes `name`; a field of that name in a record spread further left wins, row by row."""

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tideglass.bind.catalog import Environment, did_you_mean
+from tideglass.bind.catalog import METADATA_COLUMNS, Environment, did_you_mean
 from tideglass.core.errors import Span
-from tideglass.core.types import ARRIVAL, PARTITION, PAYLOAD
+from tideglass.core.types import PAYLOAD
 from tideglass.lang import nodes as tree
 from tideglass.plan.nodes import Call, Case, Expr, Literal, Node, Path, Ref, payload_field
-
-#: Input metadata that every input row carries as an engine column; a payload field of the same name wins.
-METADATA_COLUMNS = {
-    "partitionid": PARTITION,
-    "eventenqueuedutctime": ARRIVAL,
-    "bloblastmodifiedutctime": ARRIVAL,
-}
 
 
 def field_of(record: Expr, keys: tuple[str, ...], span: Span) -> Path:
@@ -38,11 +31,12 @@ class SubstreamKey:
 class Rows:
     """A bound query: its node and what a reader must know about it beyond the node's columns.
 
-    `metadata`: the rows are still events of an input, so PartitionId and the arrival time mean something.
+    `metadata`: the rows are still events of an input, so PartitionId and the arrival time mean something;
+    its names stand before fields of the event, other metadata behind them. None: they are not.
     """
 
     node: Node
-    metadata: bool = False
+    metadata: frozenset[str] | None = None
     substream_keys: tuple[SubstreamKey, ...] = ()
 
 
@@ -61,7 +55,7 @@ class Relation:
     columns: tuple[str, ...] = ()
     open: bool = True
     own_name: str = ""
-    metadata: bool = False
+    metadata: frozenset[str] | None = None
     substream_keys: tuple[SubstreamKey, ...] = ()
     prefix: str = ""
     raw: bool = False
@@ -214,7 +208,7 @@ class Scope:
             )
             return Literal(None, span)
         for relation in self.relations:
-            if relation.metadata and name.text.casefold() in METADATA_COLUMNS:
+            if relation.metadata is not None and name.text.casefold() in METADATA_COLUMNS:
                 return self._column_of(relation, name, span)
         return self._unknown(name, self.relations, span)
 
@@ -230,15 +224,16 @@ class Scope:
                 "spell the column exactly as it was named",
             )
             return Literal(None, span)
-        engine_column = METADATA_COLUMNS.get(name.text.casefold()) if relation.metadata else None
+        key = name.text.casefold()
+        metadata = None
+        if relation.metadata is not None and key in METADATA_COLUMNS:
+            metadata = relation.time(METADATA_COLUMNS[key], span)
+            if not relation.open or key in relation.metadata:
+                return metadata
         if not relation.open:
-            if engine_column is not None:
-                return relation.time(engine_column, span)
             return self._unknown(name, (relation,), span)
         field = Path(relation.payload(span), (self.environment.field_key(name.text),), span)
-        if engine_column is None:
-            return field
-        return Call("coalesce", (field, relation.time(engine_column, span)), span)
+        return field if metadata is None else Call("coalesce", (field, metadata), span)
 
     def _unknown(self, name: tree.Name, relations: tuple[Relation, ...], span: Span) -> Expr:
         columns = [column for relation in relations for column in relation.columns]

@@ -183,7 +183,7 @@ class SelectBinder:
         projection = SelectList(expressions, lambda expr: expr, grouped=False).bind(select.items)
         return Rows(
             Project(node, projection.items, projection.spread),
-            projection.metadata and rows.metadata,
+            rows.metadata if projection.metadata else None,
             substreams.carry(rows.substream_keys, projection),
         )
 

@@ -89,7 +89,9 @@ class Sources:
     def _input(self, relation: tree.Relation, name: tree.Name) -> tuple[Rows, Relation]:
         info = self._find_input(name)
         alias = (relation.alias or name).text
-        raw = Relation(alias, info.columns or (), info.columns is None, info.name, metadata=True, raw=True)
+        raw = Relation(
+            alias, info.columns or (), info.columns is None, info.name, metadata=info.metadata, raw=True
+        )
         expressions = Expressions(Scope((raw,), self.environment), self.environment, TIMESTAMP_BY)
         timestamp, over = None, ()
         if relation.timestamp_by is not None:
@@ -117,7 +119,7 @@ class Sources:
                 SubstreamKey(self.environment.words(key.span) or "key", read.value(key))
                 for key in relation.timestamp_by.over
             ]
-        rows = Rows(scan, metadata=True, substream_keys=tuple(keys))
+        rows = Rows(scan, info.metadata, tuple(keys))
         return rows, Relation.of(rows, alias, info.name)
 
     def bind_reference(self, relation: tree.Relation) -> tuple[Rows, Relation]:
@@ -135,7 +137,7 @@ class Sources:
                 )
         assert relation.name is not None
         rows, named = self._input(replace(relation, timestamp_by=None, partition_by=None), relation.name)
-        return rows, replace(named, metadata=False, reference=True)
+        return rows, replace(named, metadata=None, reference=True)
 
     def _find_input(self, name: tree.Name) -> InputInfo:
         environment = self.environment

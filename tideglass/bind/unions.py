@@ -31,9 +31,15 @@ def bind_union(branches: Sequence[Rows], places: Sequence[Span], diagnostics: Di
     conformed = [_conform(rows, columns) for rows in branches]
     return Rows(
         Union(tuple(rows.node for rows in conformed)),
-        all(rows.metadata for rows in conformed),
+        _metadata([rows.metadata for rows in conformed]),
         substreams.merge(rows.substream_keys for rows in conformed),
     )
+
+
+def _metadata(of_branches: Sequence[frozenset[str] | None]) -> frozenset[str] | None:
+    """What stands before fields of the event in all of them; None unless all are events of inputs."""
+    known = [names for names in of_branches if names is not None]
+    return frozenset.intersection(*known) if len(known) == len(of_branches) else None
 
 
 def _check(
@@ -68,5 +74,5 @@ def _conform(rows: Rows, columns: tuple[str, ...]) -> Rows:
         elif node.open:
             items.append(Named(column, payload_field(column)))
     spread = Ref(PAYLOAD) if node.open else None
-    keys = substreams.carry(rows.substream_keys, Projection(tuple(items), spread, rows.metadata))
+    keys = substreams.carry(rows.substream_keys, Projection(tuple(items), spread, rows.metadata is not None))
     return Rows(Project(node, tuple(items), spread), rows.metadata, keys)

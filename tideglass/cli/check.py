@@ -49,7 +49,10 @@ def known_inputs(project: Project) -> dict[str, InputInfo] | None:
     """What the binder may know of the project's inputs; None when it names none, so that any name is one."""
     from tideglass.bind.catalog import InputInfo
 
-    return {name: InputInfo(name, each.kind) for name, each in project.inputs.items()} or None
+    return {
+        name: InputInfo(name, each.kind, metadata=each.metadata(live=False))
+        for name, each in project.inputs.items()
+    } or None
 
 
 def summary(project: Project, plan: Plan) -> Table:

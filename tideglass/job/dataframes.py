@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from tideglass.bind.catalog import InputInfo, did_you_mean
+from tideglass.bind.catalog import InputInfo, did_you_mean, metadata_in
 from tideglass.compile import Compiled, compile_query
 from tideglass.core.errors import Diagnostic, InputError, QueryError, Source
-from tideglass.core.types import Type
+from tideglass.core.types import ARRIVAL, PARTITION, Type
 from tideglass.job.manifest import STATE_FORMAT, plan_hash
 from tideglass.job.metrics import Metrics, PartitionFacts
 from tideglass.job.settings import JobSettings, from_options
@@ -57,7 +57,10 @@ def query(
         key_groups=key_groups or int(cast("str", spark.conf.get("spark.sql.shuffle.partitions"))),
         level=job_settings.compatibility_level,
         drops_failing_rows=job_settings.on_error == "drop",
-        inputs={name: InputInfo(name, columns=each.columns) for name, each in frames.items()},
+        inputs={
+            name: InputInfo(name, columns=each.columns, metadata=_metadata(each))
+            for name, each in frames.items()
+        },
         functions=functions,
     )
     read = {name: frames[name] for name in compiled.topology.fields}
@@ -115,6 +118,12 @@ def _frame(name: str, given: Any) -> FrameInput:
         raise InputError(f"the input {name!r} is a {type(given).__name__}; it must be a Spark DataFrame")
     columns: dict[str, Any] = dict(options)
     return FrameInput(given, **columns)
+
+
+def _metadata(frame: FrameInput) -> frozenset[str]:
+    """What columns of the DataFrame say of its events, but for names that are given to other columns."""
+    said = metadata_in(*([ARRIVAL] if frame.arrival else []), *([PARTITION] if frame.partition else []))
+    return said - {name.casefold() for name in frame.metadata}
 
 
 def _check_arrival(compiled: Compiled, frames: Mapping[str, FrameInput]) -> None:

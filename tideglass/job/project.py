@@ -19,8 +19,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
+from tideglass.bind.catalog import metadata_in
 from tideglass.connect.topics import TopicInput, TopicOutput
 from tideglass.core.errors import ProjectError, Source
+from tideglass.core.types import ARRIVAL, PARTITION
 from tideglass.functions.javascript import called, is_aggregate
 from tideglass.job.files import (
     Problems,
@@ -79,6 +81,13 @@ class ProjectInput:
     time_format: str = "HH"
     sql: ProjectSql | None = None
     topic: TopicInput | None = None
+
+    def metadata(self, live: bool) -> frozenset[str]:
+        """Names of what the input says of its events: a topic its partition, files what was recorded."""
+        if live and self.topic is not None:
+            return metadata_in(PARTITION)
+        recorded = [ARRIVAL] if self.arrival is not None else []
+        return metadata_in(*recorded, *([PARTITION] if self.partitions == "folders" else []))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tideglass.bind.catalog import InputInfo
+from tideglass.bind.catalog import InputInfo, metadata_in
 from tideglass.compile import compile_query
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.inputs.stream import StreamInput
@@ -59,8 +59,7 @@ Begun = Callable[[RunStart], None]
 
 def plan_job(project: Project, options: RunOptions) -> Job:
     """What a run of the project would be. Raises QueryError or ProjectError; starts nothing."""
-    known = {name: InputInfo(name, each.kind) for name, each in project.inputs.items()}
-    known |= {name: InputInfo(name) for name in options.inputs if _find(known, name) is None}
+    known = _known_inputs(project, options)
     settings = project.settings
     directory = JobDirectory.of_project(project.folder, options.run_directory)
     compiled = compile_query(
@@ -101,6 +100,18 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         )
     references = {name: _reference_spec(project, options, name) for name in compiled.topology.references}
     return Job(project.name, compiled, settings, inputs, outputs, directory.path, options, references, topics)
+
+
+def _known_inputs(project: Project, options: RunOptions) -> dict[str, InputInfo]:
+    """The project's inputs, and those that are only named for this run."""
+    known = {
+        name: InputInfo(
+            name, each.kind, metadata=each.metadata(options.live and _find(options.inputs, name) is None)
+        )
+        for name, each in project.inputs.items()
+    }
+    others = [name for name in options.inputs if _find(known, name) is None]
+    return known | {name: InputInfo(name, metadata=metadata_in()) for name in others}
 
 
 def _key_groups(directory: JobDirectory, options: RunOptions) -> int | None:
