@@ -71,7 +71,7 @@ def main() -> None:
         batches.append((metrics.events, round(now - last, 4)))
         last = now
 
-    run(job, on_batch, spark)
+    run(job, on_batch)
     answer(time.monotonic() - started, batches)
     spark.stop()
 

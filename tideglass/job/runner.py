@@ -131,7 +131,8 @@ def run(
 ) -> Metrics:
     """Run the job until its input is finished (`once`) or the process is told to stop.
 
-    profile: filled with where the time of the batches went; None measures nothing.
+    spark: a session with other work to do, too; None for one of the job's own. profile: filled with where the
+    time of the batches went; None measures nothing.
     The first SIGINT or SIGTERM stops after the batch under way; a second stops at once.
     Raises StateError when a run is under way already or the state of the last one does not fit,
     EvaluationError when a row fails the query, and TideglassError for what else goes wrong; what was
@@ -253,7 +254,7 @@ def _start(
         for ordinal, name in enumerate(topology.outputs)
         if isinstance(spec := job.outputs[name], TopicOutput)
     }
-    options = QueryOptions(str(state / "checkpoint"), str(directory.stop), written)
+    options = QueryOptions(str(state / "checkpoint"), str(directory.stop), written, alone=spark is None)
     if not job.topics:
         return start(session, source, options, commit)
     live = LiveJob(

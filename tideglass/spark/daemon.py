@@ -6,6 +6,8 @@ imported once for all of them, which saves each about a second at its start.
 
 from __future__ import annotations
 
+import gc
+
 # pyright: reportUnusedImport=false
 import pandas  # noqa: F401
 import pyspark.sql.worker.plan_data_source_read  # noqa: F401
@@ -16,4 +18,8 @@ import tideglass.spark.processor
 import tideglass.spark.source  # noqa: F401
 
 if __name__ == "__main__":
+    # A worker collects garbage after every task. What is imported is none: looking at it would write to
+    # each of its pages and so give each worker a copy of its own.
+    gc.collect()
+    gc.freeze()
     manager()

@@ -19,6 +19,7 @@ from tideglass.runtime.message import Kind, Message, for_driver, raise_failure
 from tideglass.spark.checkpoint import relocate
 from tideglass.spark.failure import explained
 from tideglass.spark.kafka_output import with_heads, write_records
+from tideglass.spark.planners import end_planners
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
 from tideglass.spark.session import LOCAL_CHECKPOINTS
 from tideglass.spark.source import JobSource, SourceJob
@@ -33,13 +34,14 @@ class QueryOptions:
 
     checkpoint: directory of Spark's checkpoint. stop_file: while it exists, no new batch is begun.
     topics: outputs, by ordinal, that Spark's connector for Kafka writes. interval_seconds: least time between
-    two batches.
+    two batches. alone: nothing else is run in the session, so what Spark has planned with may end.
     """
 
     checkpoint: str
     stop_file: str
     topics: Mapping[int, TopicOutput] = field(default_factory=dict[int, TopicOutput])
     interval_seconds: float = 0.0
+    alone: bool = False
 
 
 class StopAsked(Exception):
@@ -112,9 +114,15 @@ def source_of(spark: SparkSession, job: SourceJob) -> DataFrame:
 def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finished: bool) -> StreamingQuery:
     """Run the query: give records to their topics, and what is for the driver to `commit`."""
 
+    planned = False
+
     def on_batch(batch: DataFrame, batch_id: int) -> None:
+        nonlocal planned
         if Path(options.stop_file).exists():
             raise StopAsked
+        if options.alone and not planned:
+            end_planners(batch.sparkSession)
+        planned = True
         if not options.topics:
             messages = for_driver(_messages(batch))
             raise_failure(messages)

@@ -29,8 +29,10 @@ SETTINGS = {
     # Chunks are compressed already.
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
-    # Workers start with everything imported.
+    # Workers start with everything imported, and those that have scanned go on with the stages: Spark keeps
+    # processes apart by their environment, of which this setting becomes a part for stages only.
     "spark.python.daemon.module": "tideglass.spark.daemon",
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
     # How often a growing input is looked at when nothing has come: listing a folder is not free.
     "spark.sql.streaming.pollingDelay": "200ms",
