@@ -234,3 +234,14 @@ def test_a_batch_that_counts_on_more_than_the_journal_holds_is_refused(tmp_path:
 def test_a_snapshot_is_known_by_what_it_holds(tmp_path: Path) -> None:
     (found,) = reference(day(tmp_path, 1)).look((), None)
     assert found == FileSnapshot(**json.loads(json.dumps(dataclasses.asdict(found))))
+
+
+def test_one_alone_looks_and_others_go_by_what_it_has_written_down(tmp_path: Path) -> None:
+    day(tmp_path / "in", 1)
+    looking = journaled(tmp_path)
+    other = dataclasses.replace(journaled(tmp_path), looks=False)
+    assert other.find(ticks("2026-02-01T00:00:00Z")) == {"r": 0}
+    looking.find(ticks("2026-02-01T00:00:00Z"))
+    assert other.find(ticks("2026-02-01T00:00:00Z")) == {"r": 1}
+    day(tmp_path / "in", 2)
+    assert other.find(ticks("2026-02-01T00:00:00Z")) == {"r": 1}

@@ -22,16 +22,28 @@ KNOWN = {
     ("s", "x"): Type.BIGINT,
 }
 
+REFERENCE = {
+    ("d",): Type.NVARCHAR,
+    ("price",): Type.FLOAT,
+    ("more",): Type.RECORD,
+    ("more", "since"): Type.BIGINT,
+}
+
 
 def types_of(query: str) -> dict[str, Type]:
     compiled = compile_query(
         Source(query),
         Policies(),
         key_groups=1,
-        inputs={"i": InputInfo("i", columns=tuple(path[0] for path in KNOWN if len(path) == 1))},
+        inputs={
+            "i": InputInfo("i", columns=tuple(path[0] for path in KNOWN if len(path) == 1)),
+            "messages": InputInfo("messages"),
+            "r": InputInfo("r", "reference", ("d", "price", "more")),
+            "open": InputInfo("open", "reference"),
+        },
         functions={"f": "function f(x) { return x }"},
     )
-    return output_types(compiled.plan, {"i": KNOWN})["o"]
+    return output_types(compiled.plan, {"i": KNOWN, "r": REFERENCE, "messages": {("k",): Type.NVARCHAR}})["o"]
 
 
 @pytest.mark.parametrize(
@@ -94,3 +106,28 @@ def test_types_go_through_steps_and_meet_in_unions() -> None:
     assert found == {"same": Type.BIGINT, "other": Type.VARIANT, "s": Type.RECORD}
     nested = types_of("WITH w AS (SELECT s AS r FROM i) SELECT r.x, r.y INTO o FROM w")
     assert nested == {"x": Type.BIGINT, "y": Type.VARIANT}
+
+
+def test_types_go_through_joins_with_streams_and_with_reference_data() -> None:
+    streams = (
+        "SELECT a.v, b.f, b.s.x, a.v + b.f AS sum, System.Timestamp() AS at INTO o FROM i a TIMESTAMP BY t "
+    )
+    streams += "JOIN i b TIMESTAMP BY t ON a.d = b.d AND DATEDIFF(second, a, b) BETWEEN 0 AND 5"
+    assert types_of(streams) == {
+        "v": Type.BIGINT,
+        "f": Type.FLOAT,
+        "x": Type.BIGINT,
+        "sum": Type.FLOAT,
+        "at": Type.DATETIME,
+    }
+    looked_up = "SELECT i.v, r.price, r.more.since, i.v * r.price AS p INTO o FROM i TIMESTAMP BY t "
+    assert types_of(looked_up + "LEFT JOIN r ON i.d = r.d") == {
+        "v": Type.BIGINT,
+        "price": Type.FLOAT,
+        "since": Type.BIGINT,
+        "p": Type.FLOAT,
+    }
+    assert types_of(
+        "SELECT m.k, m.other, x.price, CAST(x.price AS bigint) AS p INTO o "
+        "FROM messages m JOIN open x ON m.k = x.k"
+    ) == {"k": Type.NVARCHAR, "other": Type.VARIANT, "price": Type.VARIANT, "p": Type.BIGINT}

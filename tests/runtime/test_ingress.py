@@ -13,8 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tideglass.bind.catalog import InputInfo
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.frame import FrameSpec, chunks_of_frame
+from tideglass.connect.reference.references import GivenRows, given_rows
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
 from tideglass.job.settings import from_options
@@ -23,7 +25,7 @@ from tideglass.runtime.exchange import RowSink
 from tideglass.runtime.ingress import IngressTask
 from tideglass.runtime.keyed import KeyGroupTask
 from tideglass.runtime.local import rows_by_output
-from tideglass.runtime.message import Kind, Message, for_driver
+from tideglass.runtime.message import Kind, Message, for_driver, json_body
 from tideglass.temporal.state import MemoryState
 from tideglass.testing import compile_rows, rows_in_order, run
 
@@ -71,8 +73,19 @@ def table(rows: Sequence[Row]) -> pa.Table:
 class Frames:
     """The ingress and the stages in this process, fed as Spark would feed them."""
 
-    def __init__(self, query: str = TWO_INPUTS, spec: Mapping[str, str] | None = None) -> None:
-        self.topology: Topology = compile_rows(query, {}, from_options(SETTINGS), key_groups=2).topology
+    def __init__(
+        self,
+        query: str = TWO_INPUTS,
+        spec: Mapping[str, str] | None = None,
+        reference: Mapping[str, GivenRows] | None = None,
+    ) -> None:
+        infos = {name: InputInfo(name) for name in "ab"} | {
+            name: InputInfo(name, "reference") for name in reference or {}
+        }
+        self.topology: Topology = compile_rows(
+            query, {}, from_options(SETTINGS), key_groups=2, known_inputs=infos
+        ).topology
+        self.references = given_rows(self.topology.references, reference or {})
         self.spec = {"arrival": "came", "partition": "p"} if spec is None else spec
         self.states: dict[Any, MemoryState] = {}
         self.messages: list[Message] = []
@@ -84,6 +97,7 @@ class Frames:
         *,
         final: bool = False,
         job: str = "job",
+        known: Mapping[str, int] | None = None,
     ) -> None:
         """given: per input that has rows (or whose timer fires), the tables of its tasks in any order."""
         sent: list[Message] = []
@@ -97,7 +111,9 @@ class Frames:
                 ):
                     chunks.append(Message(0, 0, Kind.CHUNK, 0, each.partition, each.to_bytes()))
             state = self.states.setdefault(name, MemoryState())
-            task_ = IngressTask(self.topology, name, RowSink(), job)
+            task_ = IngressTask(self.topology, name, RowSink(), job, self.references)
+            if known is not None:
+                chunks.append(Message(0, 0, Kind.KNOWN, 0, "", json_body(dict(known))))
             if final:
                 chunks.append(Message(0, 0, Kind.END, 0, "", b""))
             sent += task_.run(reversed(chunks), state, now_ms)
@@ -106,7 +122,7 @@ class Frames:
             for key_group in range(self.topology.key_groups):
                 mine = [m for m in received if m.key_group == key_group]
                 if mine:  # Spark calls a key group only when there is something for it
-                    stage = KeyGroupTask(self.topology, level, RowSink(), remembers=True)
+                    stage = KeyGroupTask(self.topology, level, RowSink(), self.references, remembers=True)
                     sent += stage.run(
                         key_group,
                         mine,
@@ -265,3 +281,63 @@ def test_substreams_of_several_partitions_need_the_partition() -> None:
     frames.batch({"a": [table([row])]})
     with pytest.raises(InputError, match="SUBSTREAMS_NEED_PARTITION"):
         frames.batch({"a": [table([{**row, "p": 1}])]})
+
+
+LOOKUPS = """
+WITH w AS (SELECT d, COUNT(*) AS n FROM a TIMESTAMP BY t GROUP BY d, TumblingWindow(second, 10))
+SELECT w.d, w.n, r.zone INTO counts FROM w LEFT JOIN r ON w.d = r.d
+SELECT a.d, a.v, r.zone INTO high FROM a TIMESTAMP BY t JOIN r ON a.d = r.d
+"""
+
+
+def test_snapshots_are_told_of_once_and_count_from_that_batch_on_event_by_event_and_behind_windows() -> None:
+    zones = {moment(0): [{"d": "x", "zone": "north"}], moment(12): [{"d": "x", "zone": "south"}]}
+    frames = Frames(LOOKUPS, reference={"r": zones})
+    rows = [
+        {"d": "x", "v": n, "p": n % 2, "o": n, "t": moment(t), "came": moment(t)}
+        for n, t in enumerate((5, 13, 14, 25, 40, 41))
+    ]
+    frames.batch({"a": [table(rows[:2])]}, known={"r": 1})
+    frames.batch({"a": [table(rows[2:3])]})
+    frames.batch({"a": []}, known={"r": 2})
+    frames.batch({"a": [table(rows[3:])]})
+    frames.batch({"a": []}, final=True)
+    found = frames.rows()
+    # Events at 13 and 14 were read before the snapshot of 12 was known.
+    assert [(row["v"], row["zone"]) for row in found["high"]] == [
+        (0, "north"),
+        (1, "north"),
+        (2, "north"),
+        (3, "south"),
+        (4, "south"),
+        (5, "south"),
+    ]
+    assert [(row["n"], row["zone"]) for row in found["counts"]] == [
+        (1, "north"),
+        (2, "south"),
+        (1, "south"),
+        (1, "south"),
+        (1, "south"),
+    ]
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000), batches=st.integers(1, 4))
+def test_snapshots_known_from_the_start_give_what_the_kit_gives(seed: int, batches: int) -> None:
+    zones = {
+        moment(second): [{"d": d, "zone": f"{d}{second}"} for d in "xy"] for second in (-100, 11, 20, 43)
+    }
+    rows = made(seed, 60)
+    frames = Frames(LOOKUPS, reference={"r": zones})
+    for batch in range(batches):
+        first = 0 if batch == 0 else 2 + 58 * batch // batches  # the first two rows come together
+        share = rows[first : 2 + 58 * (batch + 1) // batches]
+        frames.batch({"a": [table(share)]}, known={"r": 4} if batch == 0 else None)
+    frames.batch({"a": []}, final=True)
+    given_inputs = [
+        {"t": r["t"], "d": r["d"], "v": r["v"], "_arrival": r["came"], "_partition": r["p"]} for r in rows
+    ]
+    expected = run(LOOKUPS, {"a": given_inputs}, reference={"r": zones}, settings=SETTINGS)
+    assert {name: both(rows) for name, rows in frames.rows().items()} == {
+        name: both(rows) for name, rows in expected.items()
+    }

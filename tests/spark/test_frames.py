@@ -303,6 +303,86 @@ def wait_until(happened: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.2)
 
 
+LOOKUPS = """
+WITH w AS (
+    SELECT device, COUNT(*) AS n FROM events TIMESTAMP BY t GROUP BY device, TumblingWindow(second, 10)
+)
+SELECT w.device, w.n, zones.zone, zones.level * 2 AS level INTO counts
+FROM w LEFT JOIN zones ON w.device = zones.device
+
+SELECT e.device, e.v, zones.zone, CAST(limits.most AS bigint) AS most, System.Timestamp() AS at INTO high
+FROM events e TIMESTAMP BY t JOIN zones ON e.device = zones.device JOIN limits ON zones.level = limits.level
+"""
+
+
+def zones_of(name: str) -> list[dict[str, Any]]:
+    return [{"device": f"d{n}", "zone": f"{name} {n}", "level": n % 2} for n in range(3)]
+
+
+def test_a_stream_is_joined_with_static_dataframes_rows_and_files(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = events()
+    snapshots = {at(-100): zones_of("north"), at(150): zones_of("south")}
+    limits = [{"level": 0, "most": 10}, {"level": 1, "most": 20}]
+    given = [
+        {k: row[k] for k in ("device", "v", "t")} | {"_arrival": row["arrived"], "_partition": row["p"]}
+        for row in rows
+    ]
+    expected = run(
+        LOOKUPS, {"events": given}, reference={"zones": snapshots, "limits": limits}, settings=SETTINGS
+    )
+    write(tmp_path / "limits.json", limits)
+    zones = {
+        time: spark.createDataFrame(
+            [tuple(row.values()) for row in part], "device STRING, zone STRING, level INT"
+        )
+        for time, part in snapshots.items()
+    }
+
+    def query(limits_given: Any) -> dict[str, DataFrame]:
+        reference = {"Zones": zones, "limits": limits_given}
+        return tideglass.query(
+            spark, LOOKUPS, {"events": (stream.df, COLUMNS)}, SETTINGS, reference=reference
+        )
+
+    stream = Stream(spark, tmp_path / "in")
+    stream.put(rows[:110])
+    for name, output in query(limits).items():
+        drained(output, tmp_path, name)
+    stream.put(rows[110:])
+    outputs = query(tmp_path / "limits.json")
+    assert dict(outputs["counts"].dtypes) == {
+        "device": "string",
+        "n": "bigint",
+        "zone": "string",
+        "level": "bigint",
+    }
+    for name, output in outputs.items():
+        drained(output, tmp_path, name)
+        found = spark.read.parquet(str(tmp_path / name))
+        assert collected(found) == sorted_texts(expected[name])
+
+
+def test_reference_data_that_is_none_is_told_before_anything_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    df = spark.range(1).selectExpr("id AS v", "current_timestamp() AS t")
+    stream = Stream(spark, tmp_path / "in", "v BIGINT")
+    query = "SELECT e.v, r.w INTO o FROM e TIMESTAMP BY t JOIN r ON e.v = r.v"
+    for given, error, told in (
+        (stream.df, QueryError, "'w'"),
+        (stream.df.withColumn("w", stream.df.v), InputError, "'r' is a stream"),
+        (tmp_path / "none.json", InputError, "REFERENCE_NOT_FOUND"),
+        (7, InputError, "'r' is a int; it must be a static DataFrame"),
+        ({"soon": [{"v": 1}]}, InputError, "holds from 'soon'"),
+    ):
+        with pytest.raises(error, match=told):
+            tideglass.query(spark, query, {"e": df}, reference={"r": given})
+    with pytest.raises(QueryError, match="UNKNOWN_INPUT"):
+        tideglass.query(spark, query, {"e": df})
+
+
 def test_a_checkpoint_of_another_query_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     stream = Stream(spark, tmp_path / "in")
     stream.put(events()[:10])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+NANOSECONDS_PER_TICK = 100
 TICKS_PER_MICROSECOND = 10
 TICKS_PER_MILLISECOND = 10_000
 TICKS_PER_SECOND = 10_000_000

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.reference.journal import JournaledReferences
-from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
+from tideglass.core.time import BEFORE_ALL_TICKS, NANOSECONDS_PER_TICK, format_ticks
 from tideglass.job.changes import Changes, changes_between
 from tideglass.job.directory import JobDirectory
 from tideglass.job.journal import Ended, Run, RunEnd, RunStart, add, read_runs
@@ -34,7 +34,6 @@ from tideglass.job.topic_start import Look, begin_topics
 from tideglass.plan.replay import read_backs
 
 #: One tick is 100 ns.
-_NANOSECONDS_PER_TICK = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
     last = Stopped()
     if not job.topics and before is not None and not resumes:
         last = stopped(directory.generation(before.begun.generation))
-    now_ticks = time.time_ns() // _NANOSECONDS_PER_TICK
+    now_ticks = time.time_ns() // NANOSECONDS_PER_TICK
     plan = decide_start(request, _facts(job, directory, before, changes, last, now_ticks))
     begun = _begun(job, directory, plan, _same_inputs(last, before, identity))
     # The first run of a topic begins as the project says, unless it is asked to begin elsewhere.

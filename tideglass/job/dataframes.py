@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tideglass.spark.frames import FrameInput
+    from tideglass.spark.reference import GivenReference
 
 #: The partition of metrics that are summed over all of an input.
 ALL_PARTITIONS = "*"
@@ -36,41 +37,48 @@ def query(
     settings: Mapping[str, str] | JobSettings | None = None,
     functions: Mapping[str, str] | None = None,
     key_groups: int | None = None,
+    reference: Mapping[str, GivenReference] | None = None,
 ) -> dict[str, DataFrame]:
     """The outputs of a query as DataFrames: streaming ones if the inputs are, else finished ones.
 
     inputs: by their names in the query. settings, functions: as in `tideglass.testing.run`.
     key_groups: pieces the groups of a stage are split into; by default `spark.sql.shuffle.partitions`.
+    reference: per reference input a static DataFrame, rows, or a path (one file, or a pattern with {date} and
+    {time}); or snapshots of these by the ISO time from which each holds. It is read here and now.
 
-    Nothing runs before an output is written or collected. Each output started is a Spark query of its
+    Nothing else runs before an output is written or collected. Each output started is a Spark query of its
     own, with its own checkpoint; a failure of a row arrives as Spark's exception.
     Raises QueryError for a query that cannot run, InputError for an input that cannot be taken.
     """
     from tideglass.spark.frames import query_frames
+    from tideglass.spark.reference import given_references, reference_types
 
     job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
     source = saql if isinstance(saql, Source) else Source(saql)
     frames = {name: _frame(name, given).checked(name) for name, given in inputs.items()}
+    tables = dict(reference or {})
+    level = job_settings.compatibility_level
+    known = {name: reference_types(each, level) for name, each in tables.items()}
+    infos = {
+        name: InputInfo(name, columns=each.columns, metadata=_metadata(each)) for name, each in frames.items()
+    }
     compiled = compile_query(
         source,
         job_settings.policies(),
         key_groups=key_groups or int(cast("str", spark.conf.get("spark.sql.shuffle.partitions"))),
-        level=job_settings.compatibility_level,
+        level=level,
         drops_failing_rows=job_settings.on_error == "drop",
-        inputs={
-            name: InputInfo(name, columns=each.columns, metadata=_metadata(each))
-            for name, each in frames.items()
-        },
+        inputs=infos | {name: _reference_info(name, types) for name, types in known.items()},
         functions=functions,
     )
     read = {name: frames[name] for name in compiled.topology.fields}
     _check_arrival(compiled, read)
-    known = {name: each.field_types(job_settings.compatibility_level) for name, each in read.items()}
-    types = _output_types(compiled, known)
+    of_inputs = {name: each.field_types(level) for name, each in read.items()}
+    types = _output_types(compiled, of_inputs | {name: each for name, each in known.items() if each})
     topology = compiled.topology
     belongs_to = (STATE_FORMAT, plan_hash(topology), job_settings.to_json(), topology.key_groups, types)
     job = hashlib.sha256(repr(belongs_to).encode()).hexdigest()[:16]
-    return query_frames(spark, topology, read, types, job)
+    return query_frames(spark, topology, read, types, job, given_references(spark, topology, tables))
 
 
 def metrics(of: StreamingQuery | DataFrame) -> Metrics:
@@ -98,6 +106,11 @@ def metrics(of: StreamingQuery | DataFrame) -> Metrics:
             final=False,
         )
     return found
+
+
+def _reference_info(name: str, types: Mapping[tuple[str, ...], Type] | None) -> InputInfo:
+    columns = None if types is None else tuple(path[0] for path in types if len(path) == 1)
+    return InputInfo(name, "reference", columns)
 
 
 def _frame(name: str, given: Any) -> FrameInput:

@@ -24,6 +24,7 @@ from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec, format_of
 from tideglass.connect.topics import HeldPartition, TopicInput, TopicOutput
 from tideglass.core.errors import ProjectError
+from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.job.account import Account, signals
 from tideglass.job.beginning import Beginning, begin
 from tideglass.job.directory import JobDirectory
@@ -72,11 +73,6 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         functions=project.scripts,
     )
     topics = _topics(project, options, compiled.topology.fields)
-    if topics and compiled.topology.references:
-        names = ", ".join(map(repr, compiled.topology.references))
-        raise ProjectError(
-            f"reference data ({names}) in a run that reads topics is understood, not yet supported"
-        )
     inputs = {
         name: _input_spec(project, options, name) for name in compiled.topology.fields if name not in topics
     }
@@ -208,6 +204,8 @@ def _start(
             for spec in job.references.values()
         ),
     )
+    if job.topics:  # the source beside the topics looks from then on
+        references.find(None if job.options.once else time.time_ns() // NANOSECONDS_PER_TICK)
     session = _session(job, directory, spark)
     source = SourceJob(
         topology=topology,
@@ -223,7 +221,7 @@ def _start(
         profile=profile is not None,
         begins=begun.begins,
         gives_replayed=begun.behind_ticks is None,
-        references=references,
+        references=replace(references, looks=False) if job.topics else references,
     )
     silences = SilenceJournal(directory.silences)
 
@@ -267,6 +265,8 @@ def _start(
         ending=_ending(directory, beginning).exists(),
         idle_seconds=job.options.idle_seconds,
         offsets=begun.offsets,
+        references=references,
+        profile=profile is not None,
     )
     return start_live(session, live, options, commit)
 

@@ -31,6 +31,8 @@ from tideglass.plan.nodes import (
     Apply,
     Expr,
     Filter,
+    Join,
+    Lookup,
     Match,
     MatchedValue,
     Named,
@@ -113,8 +115,8 @@ class _Typing:
     def columns(self, node: Node) -> dict[str, Type]:
         """The types of a node's columns; of an input also those of its fields, as `$payload.<path>`."""
         match node:
-            case Scan():
-                return self.scan(node)
+            case Scan(input=name, payload_types=declared):
+                return self.scan(name, declared, node.columns)
             case StepRef(name=name):
                 return self.steps[name]
             case Filter(child=child):
@@ -135,14 +137,24 @@ class _Typing:
             case Match(child=child, values=values):
                 columns = self.columns(child)
                 return {value.name: self.of_matched(value, columns) for value in values}
+            case Join(left=left, right=right):
+                sides = (left, node.left_prefix), (right, node.right_prefix)
+                return {n: t for side, prefix in sides for n, t in _side(self.columns(side), prefix).items()}
+            case Lookup(left=left, input=name, payload_types=declared):
+                met = self.scan(name, declared, node.reference_columns)
+                return _side(self.columns(left), node.left_prefix) | _side(met, node.right_prefix)
             case _:  # an operator not followed here: its values tell
                 return dict.fromkeys(node.columns, Type.VARIANT)
 
-    def scan(self, node: Scan) -> dict[str, Type]:
-        fields = {**self.inputs.get(node.input, {}), **{(name,): type_ for name, type_ in node.payload_types}}
+    def scan(
+        self, name: str, declared: Iterable[tuple[str, Type]], columns: Iterable[str]
+    ) -> dict[str, Type]:
+        """An input with the columns it is known to have; declared: by CREATE TABLE."""
+        fields = {**self.inputs.get(name, {}), **{(column,): type_ for column, type_ in declared}}
         whole = {".".join((PAYLOAD, *path)): type_ for path, type_ in fields.items()}
-        within = {_WITHIN.join(path): type_ for path, type_ in fields.items() if len(path) > 1}
-        listed = {name: fields.get((name,), Type.VARIANT) for name in node.columns}
+        within = {_WITHIN.join((PAYLOAD, *path)): type_ for path, type_ in fields.items()}
+        within |= {_WITHIN.join(path): type_ for path, type_ in fields.items() if len(path) > 1}
+        listed = {column: fields.get((column,), Type.VARIANT) for column in columns}
         return {**whole, **within, **listed}
 
     def items(self, items: Iterable[Named], columns: Mapping[str, Type]) -> dict[str, Type]:
@@ -223,6 +235,12 @@ class _Typing:
                     return Type.VARIANT
         found -= {Type.NULL}
         return found.pop() if len(found) == 1 else Type.VARIANT
+
+
+def _side(columns: Mapping[str, Type], prefix: str) -> dict[str, Type]:
+    """The columns of one side of a join, as the join names them."""
+    engine = {prefix + name: _ENGINE[name] for name in (SYSTEM_TIMESTAMP, ARRIVAL, PARTITION, PAYLOAD)}
+    return (engine if prefix else {}) | {prefix + name: type_ for name, type_ in columns.items()}
 
 
 def _found(columns: Mapping[str, Type], name: str) -> Type:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tideglass.connect.inputs.frame import ALONE, FrameChunk, in_order
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core.errors import StateError
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.plan.topology import Topology, check_partitions
@@ -27,7 +28,7 @@ _RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Seen:
     """A partition that has given something: its number, when it last did, the offset to come."""
 
     number: int
@@ -35,18 +36,45 @@ class Known:
     next_offset: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What an ingress remembers besides the states of its scans.
+
+    ended: the input has. known: how many snapshots of each reference input count, as it was last told.
+    """
+
+    partitions: dict[str, Seen] = field(default_factory=dict[str, Seen])
+    ended: bool = False
+    known: Known = field(default_factory=dict[str, int])
+
+    @classmethod
+    def of_plain(cls, saved: Mapping[str, Any]) -> Record:
+        partitions = {name: Seen(**each) for name, each in saved["partitions"].items()}
+        return cls(partitions, saved.get("ended", False), saved.get("known", {}))
+
+
 class IngressTask:
     """Scans one input. Made once per worker; holds no rows between runs.
 
-    job: names what the state belongs to; another job's state is refused.
+    job: names what the state belongs to; another job's state is refused. known: how many snapshots of each
+    reference input count where no message says so.
     """
 
-    def __init__(self, topology: Topology, input_name: str, sink: Sink, job: str) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        input_name: str,
+        sink: Sink,
+        job: str,
+        references: References = NO_REFERENCES,
+        known: Known | None = None,
+    ) -> None:
         self.topology = topology
         self.input_name = input_name
         self.sink = sink
         self.job = job
-        self._scan = Scan(topology, input_name)
+        self._known = known or {}
+        self._scan = Scan(topology, input_name, references)
 
     @property
     def idles(self) -> bool:
@@ -58,34 +86,38 @@ class IngressTask:
 
         now_ms: the time of the batch, the same when it runs again; None: silence is not told.
         """
-        known, ended = self._load(state)
-        if ended:  # what comes behind the end is no part of the run
+        record = self._load(state)
+        if record.ended:  # what comes behind the end is no part of the run
             return []
+        seen = dict(record.partitions)
         given: dict[str, list[FrameChunk]] = {}
+        told = dict(record.known)
         final = False
         for message in messages:
             final = final or message.kind is Kind.END
+            if message.kind is Kind.KNOWN:
+                told |= message.json()
             if message.kind is Kind.CHUNK:
                 given.setdefault(message.sender, []).append(
                     FrameChunk.from_bytes(message.sender, message.body)
                 )
-        fresh = sorted(given.keys() - known.keys())
-        if final and not known and not fresh:  # somebody must tell the stages of the end
+        fresh = sorted(given.keys() - seen.keys())
+        if final and not seen and not fresh:  # somebody must tell the stages of the end
             fresh = [ALONE]
-        check_partitions(self.topology.readers, self.input_name, len(known) + len(fresh))
-        bodies = {name: state.get(_name(name)) for name in known}
+        check_partitions(self.topology.readers, self.input_name, len(seen) + len(fresh))
+        bodies = {name: state.get(_name(name)) for name in seen}
         before = {
             name: ScanState() if body is None else ScanState.from_bytes(body) for name, body in bodies.items()
         }
         peers = list(before.values())
-        taken = {each.number for each in known.values()}
+        taken = {each.number for each in seen.values()}
         for name in fresh:
             number = int(name) if name.isdigit() and int(name) not in taken else _first_free(taken)
             taken.add(number)
-            known[name] = Known(number, now_ms or 0)
+            seen[name] = Seen(number, now_ms or 0)
             before[name] = ScanState.beside(peers) if peers else ScanState()
         result: list[Message] = []
-        for name, each in sorted(known.items(), key=lambda entry: entry[1].number):
+        for name, each in sorted(seen.items(), key=lambda entry: entry[1].number):
             chunks, next_offset = in_order(given.get(name, []), each.next_offset)
             sent, after = self._scan.run(
                 each.number,
@@ -95,40 +127,38 @@ class IngressTask:
                 Exchange(self.topology, 0, f"{self.input_name}/{name}", self.sink),
                 silence=None if chunks or now_ms is None else _silence(each, now_ms),
                 final=final,
+                known={**self._known, **told},
             )
             result += sent
             if chunks:
                 since_ms = each.since_ms if now_ms is None else now_ms
-                known[name] = replace(each, since_ms=since_ms, next_offset=next_offset)
+                seen[name] = replace(each, since_ms=since_ms, next_offset=next_offset)
             body = after.to_bytes()
             if body != bodies.get(name):
                 state.put(_name(name), body)
-        self._save(state, known, final)
+        self._save(state, Record(seen, final, told))
         return result
 
-    def _load(self, state: State) -> tuple[dict[str, Known], bool]:
-        """The partitions known, and whether the input has ended."""
-        saved = state.get(_RECORD)
-        if saved is None:
-            return {}, False
-        record: dict[str, Any] = json.loads(saved)
-        if record["job"] != self.job:
+    def _load(self, state: State) -> Record:
+        body = state.get(_RECORD)
+        if body is None:
+            return Record()
+        saved: dict[str, Any] = json.loads(body)
+        if saved["job"] != self.job:
             raise StateError(
                 "the checkpoint belongs to another job: the query, the settings, the columns of an input or "
                 "the number of key groups differ\n"
                 "  hint: undo the change, or start with a new checkpointLocation"
             )
-        known = {name: Known(**each) for name, each in record["partitions"].items()}
-        return known, record.get("ended", False)
+        return Record.of_plain(saved)
 
-    def _save(self, state: State, known: dict[str, Known], ended: bool) -> None:
-        partitions = {name: asdict(each) for name, each in known.items()}
-        body = json_body({"job": self.job, "partitions": partitions, "ended": ended})
+    def _save(self, state: State, record: Record) -> None:
+        body = json_body({"job": self.job, **asdict(record)})
         if body != state.get(_RECORD):
             state.put(_RECORD, body)
 
 
-def _silence(each: Known, now_ms: int) -> Silence | None:
+def _silence(each: Seen, now_ms: int) -> Silence | None:
     silent_ms = now_ms - each.since_ms
     if silent_ms <= 0:
         return None

@@ -81,7 +81,8 @@ class KeyGroupTask:
             elif message.kind is Kind.DATA:
                 chunks.setdefault(message.target, []).append((message.sender, from_bytes(message.body)))
             elif message.kind is Kind.KNOWN:
-                known |= message.json()  # every sender of a batch says the same
+                for name, count in message.json().items():  # inputs may have been told at different times
+                    known[name] = max(count, known.get(name, 0))
             else:
                 for send, watermark_ticks in message.json().items():
                     sender = (int(send), message.sender)

@@ -14,8 +14,9 @@
     FAILED    -                 text: a row made the query fail, so the batch must not be committed
 
 DATA, MARK, AHEAD and KNOWN are for one key group of one level; a level passes on what is for a later one.
-CHUNK and END exist only where the scan is not part of the source: with inputs that are DataFrames. The
-chunk of RECORDS goes to the broker from where it lies; the driver is told their number.
+CHUNK and END exist only where the scan is not part of the source: with inputs that are DataFrames; there
+an ingress, too, is told of KNOWN, when it changes. The chunk of RECORDS goes to the broker from where it
+lies; the driver is told their number.
 """
 
 from __future__ import annotations

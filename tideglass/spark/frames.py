@@ -25,12 +25,15 @@ from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.formats.messages import Payload
 from tideglass.connect.inputs.frame import FrameSpec, chunks_of_frame
 from tideglass.connect.outputs.columns import fixed_columns
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core.errors import InputError, TideglassError
+from tideglass.core.profile import awaited
 from tideglass.core.types import Type
 from tideglass.plan.topology import Topology
 from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.exchange import RowSink, Sink
-from tideglass.runtime.message import Kind
+from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.profiled import profiled
 from tideglass.spark.ingress import IngressProcessor
 from tideglass.spark.key_groups import key_numbers
 from tideglass.spark.observed import keep, observed
@@ -113,7 +116,7 @@ class FrameInput:
 
     def field_types(self, level: str = "1.2") -> dict[tuple[str, ...], Type]:
         """The types of the columns, and of the fields of structs, as the language sees them."""
-        types = _field_types(self.df.schema, (), level)
+        types = field_types(self.df.schema, level)
         if self.payload is None:
             return types
         return {(name,): types[column,] for name, column in self.metadata.items()}
@@ -153,31 +156,39 @@ def query_frames(
     inputs: Mapping[str, FrameInput],
     types: Mapping[str, Mapping[str, Type]],
     job: str,
+    references: References = NO_REFERENCES,
 ) -> dict[str, DataFrame]:
     """A DataFrame per output, with the columns and types given.
 
     inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to.
+    references: reference data, of which all that is there counts.
     """
     streaming = {name: each.df.isStreaming for name, each in inputs.items()}
     if len(set(streaming.values())) > 1:
         finished = ", ".join(repr(name) for name, streams in streaming.items() if not streams)
         raise InputError(
-            f"some inputs are streams, but {finished} is not: all must be, or none; "
-            "reference data is understood, not yet supported by this version"
+            f"some inputs are streams, but {finished} is not: all must be, or none\n"
+            "  hint: a table that a stream is joined with is given as reference={name: DataFrame}"
         )
     streams = any(streaming.values())
     if streams:
         _check_session(spark, topology.key_groups)
     sink = RowSink()
-    if streams:
-        messages = ingressed(topology, inputs, sink, job, IDLE_MS if idles(topology) else None)
-    else:
-        ends = spark.createDataFrame(
-            list(end_rows(ingress_numbers(topology, inputs).values())), MESSAGE_SCHEMA
-        )
-        messages = ingressed(topology, inputs, sink, job, None, ends)
+    ends, idle_ms = None, IDLE_MS if streams and idles(topology) else None
+    if not streams:
+        rows = end_rows(ingress_numbers(topology, inputs).values())
+        ends = spark.createDataFrame(list(rows), MESSAGE_SCHEMA)
+    messages = ingressed(
+        topology, inputs, sink, job, idle_ms, ends, references=references, known=references.find(None)
+    )
     messages = staged(
-        messages, topology, sink, key_numbers(topology.key_groups), remembers=True, fails_the_task=True
+        messages,
+        topology,
+        sink,
+        key_numbers(topology.key_groups),
+        references,
+        remembers=True,
+        fails_the_task=True,
     )
     messages, observation = observed(messages, topology)
     outputs = {name: _rows(messages, ordinal, types[name]) for ordinal, name in enumerate(topology.outputs)}
@@ -207,15 +218,21 @@ def ingressed(
     sink: Sink,
     job: str,
     idle_ms: int | None,
-    ends: DataFrame | None = None,
+    told: DataFrame | None = None,
+    *,
+    references: References = NO_REFERENCES,
+    known: Known | None = None,
+    profile: bool = False,
 ) -> DataFrame:
     """The inputs behind their policies: messages for the stages and the driver.
 
     inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to. idle_ms:
-    how often silence is told; None: never. ends: messages that tell the ingresses of the end.
+    how often silence is told; None: never. told: messages that tell the ingresses of the end and of
+    snapshots. known: the snapshots that count where none is told of. profile: every task says where its
+    time went.
     """
     numbers = ingress_numbers(topology, inputs)
-    chunks = [_chunks(each, name, numbers[name], topology) for name, each in inputs.items()]
+    chunks = [_chunks(each, name, numbers[name], topology, profile) for name, each in inputs.items()]
     ingress = IngressProcessor(
         topology,
         sink,
@@ -223,9 +240,12 @@ def ingressed(
         {number: name for name, number in numbers.items()},
         key_numbers(topology.key_groups),
         idle_ms,
+        references,
+        known,
+        profile=profile,
     )
     return (
-        reduce(DataFrame.unionAll, chunks if ends is None else [*chunks, ends])
+        reduce(DataFrame.unionAll, chunks if told is None else [*chunks, told])
         .groupBy("key_group")
         .transformWithState(
             ingress, MESSAGE_SCHEMA, "Append", "None" if idle_ms is None else "ProcessingTime"
@@ -253,7 +273,7 @@ def _check_session(spark: SparkSession, key_groups: int) -> None:
 # ---------------------------------------------------------------- in
 
 
-def _chunks(given: FrameInput, name: str, number: int, topology: Topology) -> DataFrame:
+def _chunks(given: FrameInput, name: str, number: int, topology: Topology, profile: bool) -> DataFrame:
     """The input's rows as messages of kind CHUNK for its ingress."""
     df, arrival = given.df, given.arrival
     if arrival is None and df.isStreaming:
@@ -272,16 +292,21 @@ def _chunks(given: FrameInput, name: str, number: int, topology: Topology) -> Da
     columns = [fn.col("`" + c.replace("`", "``") + "`") for c in spec.columns(tuple(df.columns), fields)]
     level = topology.level
 
+    def messages(task: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+        numbers = itertools.count()
+        for table in gathered(awaited(batches)):
+            for chunk in chunks_of_frame(table, spec, fields, level, task, numbers):
+                yield Message(0, 0, Kind.CHUNK, 0, chunk.partition, chunk.to_bytes())
+
     def to_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         task = context.partitionId() if context is not None else 0
-        numbers = itertools.count()
-        for table in gathered(batches):
-            for chunk in chunks_of_frame(table, spec, fields, level, task, numbers):
-                yield pa.record_batch(
-                    [[number], [0], [Kind.CHUNK.value], [0], [chunk.partition], [chunk.to_bytes()]],
-                    schema=ARROW_SCHEMA,
-                )
+        made = messages(task, batches)
+        if profile:
+            made = profiled(made, topology, 0, f"task {task} of {name}")
+        for each in made:
+            columns = [number], [each.level], [each.kind.value], [each.target], [each.sender], [each.body]
+            yield pa.record_batch(list(columns), schema=ARROW_SCHEMA)
 
     # A row without columns would not be counted.
     return df.select(*(columns or [fn.lit(0).alias("$nothing")])).mapInArrow(to_chunks, MESSAGE_SCHEMA)
@@ -324,8 +349,8 @@ def _rows(messages: DataFrame, ordinal: int, types: Mapping[str, Type]) -> DataF
 # ---------------------------------------------------------------- types
 
 
-def _field_types(
-    schema: sql_types.StructType, path: tuple[str, ...], level: str
+def field_types(
+    schema: sql_types.StructType, level: str, path: tuple[str, ...] = ()
 ) -> dict[tuple[str, ...], Type]:
     """Types by path. A field within a struct is read from JSON text: what JSON lacks is text there."""
     result: dict[tuple[str, ...], Type] = {}
@@ -338,5 +363,5 @@ def _field_types(
             type_ = Type.BIGINT
         result[here] = type_
         if isinstance(each.dataType, sql_types.StructType):
-            result |= _field_types(each.dataType, here, level)
+            result |= field_types(each.dataType, level, here)
     return result

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.core.profile import awaited
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.ingress import IngressTask
-from tideglass.runtime.message import Message
+from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.profiled import profiled
 from tideglass.spark.processor import message_of, row_of
 from tideglass.temporal.state import MemoryState
 
@@ -35,7 +38,7 @@ class IngressProcessor(StatefulProcessor):
     """Hosts an IngressTask per input in Spark. Pickled to the workers; everything else is made there.
 
     input_of: the input of each number Spark hashes. idle_ms: how often silence is told to the stages;
-    None: never.
+    None: never. known: see IngressTask. profile: every input says where its time went.
     """
 
     def __init__(
@@ -46,6 +49,10 @@ class IngressProcessor(StatefulProcessor):
         input_of: dict[int, str],
         key_of: tuple[int, ...],
         idle_ms: int | None,
+        references: References = NO_REFERENCES,
+        known: Known | None = None,
+        *,
+        profile: bool = False,
     ) -> None:
         self._topology = topology
         self._sink = sink
@@ -53,6 +60,9 @@ class IngressProcessor(StatefulProcessor):
         self._input_of = input_of
         self._key_of = key_of
         self._idle_ms = idle_ms
+        self._references = references
+        self._known = known
+        self._profile = profile
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -61,24 +71,36 @@ class IngressProcessor(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         now_ms = None if self._idle_ms is None else timerValues.getCurrentProcessingTimeInMs()
-        messages = [message_of(row, 0) for row in rows]
-        yield from self._run(key[0], messages, now_ms)
+        messages = self._messages(key[0], (message_of(row, 0) for row in awaited(rows)), now_ms)
+        if self._profile:
+            messages = profiled(messages, self._topology, 0, f"ingress of {self._input_of[key[0]]}")
+        for message in messages:
+            yield row_of(message, self._key_of)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         """Spark calls it by these names. Nothing came, or the timer would have been set anew."""
-        yield from self._run(key[0], [], timerValues.getCurrentProcessingTimeInMs())
+        for message in self._messages(key[0], (), timerValues.getCurrentProcessingTimeInMs()):
+            yield row_of(message, self._key_of)
 
-    def _run(self, number: int, messages: list[Message], now_ms: int | None) -> Iterator[Row]:
+    def _messages(self, number: int, given: Iterable[Message], now_ms: int | None) -> Iterator[Message]:
+        messages = list(given)
+        yield from (each for each in messages if each.kind is Kind.REPORT)  # of who has decoded the events
         task = self._tasks.get(number)
         if task is None:
-            task = IngressTask(self._topology, self._input_of[number], self._sink, self._job)
+            task = IngressTask(
+                self._topology,
+                self._input_of[number],
+                self._sink,
+                self._job,
+                self._references,
+                self._known,
+            )
             self._tasks[number] = task
         if now_ms is not None and self._idle_ms is not None and task.idles:
             for timer_ms in list(self._handle.listTimers()):
                 self._handle.deleteTimer(timer_ms)
             self._handle.registerTimer(now_ms + self._idle_ms)
-        for message in task.run(messages, _InputState(self._named), now_ms):
-            yield row_of(message, self._key_of)
+        yield from task.run(messages, _InputState(self._named), now_ms)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -4,12 +4,16 @@
     files  ──the job's own source────────────┴▶ stage 1 … n ──▶ the driver's commit
 
 A live input has no end of its own. A run that is to end reads what is there and is then started once more
-with `ending`, which reads what came meanwhile and ends every input in one last batch.
+with `ending`, which reads what came meanwhile and ends every input in one last batch. What the ingresses
+cannot see for themselves comes to them through a source of its own, whose offset Spark logs: the end, and
+which snapshots of reference data count.
 """
 
 from __future__ import annotations
 
-import json
+import base64
+import pickle
+import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -21,9 +25,12 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.connect.topics import TopicInput
+from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import Sink
+from tideglass.runtime.message import Kind, json_body
 from tideglass.spark.frames import end_rows, idles, ingress_numbers, ingressed
 from tideglass.spark.kafka import topic_input
 from tideglass.spark.key_groups import key_numbers
@@ -41,7 +48,8 @@ class LiveJob:
     topics: by the topology's names. files: the other inputs, None if there are none. identity: what the
     state in a checkpoint must belong to. finished: the run is to end. ending: it ends now.
     idle_seconds: how often silence is told. offsets: per topic and partition, the first that a run without
-    a checkpoint reads; a topic that is absent begins as the project says.
+    a checkpoint reads; a topic that is absent begins as the project says. references: reference data; those
+    of `files` go by what these have found. profile: every task says where its time went.
     """
 
     topology: Topology
@@ -53,6 +61,8 @@ class LiveJob:
     ending: bool
     idle_seconds: float
     offsets: Mapping[str, Mapping[str, int]]
+    references: References = NO_REFERENCES
+    profile: bool = False
 
 
 def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit: Commit) -> StreamingQuery:
@@ -64,74 +74,117 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         ).checked(name)
         for name, topic in job.topics.items()
     }
-    spark.dataSource.register(EndSource)
-    numbers = json.dumps([*ingress_numbers(job.topology, inputs).values()])
-    ends = (
-        spark.readStream.format(EndSource.name())
-        .option("numbers", numbers)
-        .option("ending", str(job.ending).lower())
-        .load()
-    )
+    spark.dataSource.register(ToldSource)
+    numbers = tuple(ingress_numbers(job.topology, inputs).values())
+    telling = Telling(numbers, job.finished, job.ending, job.references)
+    told = spark.readStream.format(ToldSource.name()).option("telling", telling.option()).load()
     # A recording tells nothing of silence; and with timers a run that is to end never would.
-    told = idles(job.topology) and not job.finished
-    idle_ms = max(1, round(job.idle_seconds * 1000)) if told else None
-    messages = ingressed(job.topology, inputs, job.sink, job.identity, idle_ms, ends)
+    has_timers = idles(job.topology) and not job.finished
+    idle_ms = max(1, round(job.idle_seconds * 1000)) if has_timers else None
+    messages = ingressed(
+        job.topology,
+        inputs,
+        job.sink,
+        job.identity,
+        idle_ms,
+        told,
+        references=job.references,
+        profile=job.profile,
+    )
     if job.files is not None:
         messages = messages.unionAll(source_of(spark, job.files))
-    messages = staged(messages, job.topology, job.sink, key_numbers(job.topology.key_groups), remembers=True)
+    messages = staged(
+        messages,
+        job.topology,
+        job.sink,
+        key_numbers(job.topology.key_groups),
+        job.references,
+        remembers=True,
+        profile=job.profile,
+    )
     before = spark.conf.get(_NO_DATA)
-    spark.conf.set(_NO_DATA, str(told).lower())  # timers are served in batches of their own
+    spark.conf.set(_NO_DATA, str(has_timers).lower())  # timers are served in batches of their own
     try:
         return write(messages, options, commit, finished=job.finished)
     finally:
         spark.conf.set(_NO_DATA, str(before))
 
 
-class EndSource(DataSource):
-    """The data source `tideglass_end`: gives every ingress the message of its end, once, when `ending`."""
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What the source needs; travels to Spark's processes as one pickled option.
+
+    numbers: of the ingresses. finished, ending, references: see LiveJob.
+    """
+
+    numbers: tuple[int, ...]
+    finished: bool
+    ending: bool
+    references: References
+
+    def option(self) -> str:
+        return base64.b64encode(pickle.dumps(self)).decode()
+
+    @staticmethod
+    def of_option(text: str) -> Telling:
+        telling = pickle.loads(base64.b64decode(text))
+        assert isinstance(telling, Telling)
+        return telling
+
+
+class ToldSource(DataSource):
+    """The data source `tideglass_told`: tells every ingress of snapshots found, and once, when `ending`, of
+    its end."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
 
     @classmethod
     def name(cls) -> str:
-        return "tideglass_end"
+        return "tideglass_told"
 
     def schema(self) -> StructType:
         return MESSAGE_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return EndReader(json.loads(self.options["numbers"]), self.options["ending"] == "true")
+        return ToldReader(Telling.of_option(self.options["telling"]))
 
 
-class EndPartition(InputPartition):
-    """The ingresses that end in a batch."""
+class ToldPartition(InputPartition):
+    """The messages of a batch."""
 
-    def __init__(self, numbers: tuple[int, ...]) -> None:
-        super().__init__(numbers)
-        self.numbers = numbers
+    def __init__(self, rows: tuple[tuple[Any, ...], ...]) -> None:
+        super().__init__(rows)
+        self.rows = rows
 
 
-class EndReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offset says whether the end has been told."""
+class ToldReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Its offset says what has been told: whether the end, and how many snapshots."""
 
-    def __init__(self, numbers: list[int], ending: bool) -> None:
-        self.numbers = tuple(numbers)
-        self.ending = ending
+    def __init__(self, telling: Telling) -> None:
+        self.telling = telling
 
-    def initialOffset(self) -> dict[str, bool]:
-        return {"ended": False}
+    def initialOffset(self) -> dict[str, Any]:
+        return {"ended": False, "known": {}}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing to record: the end is there from the start, or never."""
+        """Nothing to record: what there is to tell is there from the start."""
 
-    def latestOffset(self, start: dict[str, bool], limit: ReadLimit) -> dict[str, bool]:
-        return {"ended": start["ended"] or self.ending}
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        now_ticks = None if self.telling.finished else time.time_ns() // NANOSECONDS_PER_TICK
+        known = dict(self.telling.references.find(now_ticks))
+        return {"ended": start["ended"] or self.telling.ending, "known": known}
 
-    def partitions(self, start: dict[str, bool], end: dict[str, bool]) -> list[EndPartition]:
-        return [EndPartition(self.numbers if end["ended"] and not start["ended"] else ())]
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ToldPartition]:
+        rows: list[tuple[Any, ...]] = []
+        if end["known"] != start.get("known", {}):  # absent where an older version has begun the run
+            body = json_body(end["known"])
+            rows += [(number, 0, Kind.KNOWN.value, 0, "", body) for number in self.telling.numbers]
+        if end["ended"] and not start["ended"]:
+            rows += end_rows(self.telling.numbers)
+        return [ToldPartition(tuple(rows))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        chosen = cast("EndPartition", partition)  # what `partitions` gave
-        for row in end_rows(chosen.numbers):
+        chosen = cast("ToldPartition", partition)  # what `partitions` gave
+        for row in chosen.rows:
             yield pa.record_batch([[value] for value in row], schema=ARROW_SCHEMA)

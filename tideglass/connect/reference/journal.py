@@ -46,11 +46,15 @@ class ReferenceInput(Protocol):
 
 @dataclass(slots=True)
 class JournaledReferences:
-    """The reference inputs of a job and what it has found of them."""
+    """The reference inputs of a job and what it has found of them.
+
+    looks: False where another process does and this one goes by what is written down: one alone may write.
+    """
 
     directory: str
     inputs: tuple[ReferenceInput, ...]
     look_seconds: float = LOOK_SECONDS
+    looks: bool = True
     _looked: float | None = None
     _read: dict[str, list[FileSnapshot]] = field(default_factory=dict[str, list[FileSnapshot]])
 
@@ -60,7 +64,8 @@ class JournaledReferences:
         Finished inputs (now_ticks None) are looked at once in a run, so that all its batches agree.
         """
         now = time.monotonic()
-        if self._looked is None or (now_ticks is not None and now - self._looked >= self.look_seconds):
+        again = self._looked is None or (now_ticks is not None and now - self._looked >= self.look_seconds)
+        if self.looks and again:
             self._looked = now
             for each in self.inputs:
                 known = self._load(each.name)

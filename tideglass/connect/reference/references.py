@@ -78,9 +78,14 @@ def _snapshots(name: str, given: GivenRows) -> tuple[RowsSnapshot, ...]:
     for text, rows in given.items():
         ticks = parse_ticks(text)
         if ticks is None:
-            raise InputError(
-                f"a snapshot of the reference input {name!r} holds from {text!r}; write an ISO time such as "
-                "2026-01-01T00:00:00Z"
-            )
+            raise no_time(name, text)
         found.append(RowsSnapshot.of(rows, ticks))
     return tuple(sorted(found, key=lambda snapshot: snapshot.effective_ticks))
+
+
+def no_time(name: str, text: str) -> InputError:
+    """The error of a snapshot whose time is none."""
+    return InputError(
+        f"a snapshot of the reference input {name!r} holds from {text!r}; write an ISO time such as "
+        "2026-01-01T00:00:00Z"
+    )

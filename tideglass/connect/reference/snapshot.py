@@ -55,7 +55,7 @@ class RowsSnapshot:
     def read(self, name: str, fields: Fields, level: str) -> pa.Table:
         decoded = decode_json(pa.array(self.rows, pa.string()), fields, level)
         for refused in decoded.rejected:
-            raise InputError(_broken(name, f"row {refused.first_line + 1}", refused))
+            raise broken_row(name, f"row {refused.first_line + 1}", refused)
         return decoded.table.drop_columns([LINE])
 
 
@@ -112,7 +112,7 @@ class FileSnapshot:
         tables: list[pa.Table] = []
         for chunk in read_piece(self._piece(), fields, level):
             for refused in chunk.rejected:
-                raise InputError(_broken(name, self._place(refused), refused))
+                raise broken_row(name, self._place(refused), refused)
             tables.append(chunk.table.drop_columns([ARRIVAL, OFFSET]))
         return unify(tables) if tables else _nothing(fields, level).table.drop_columns([LINE])
 
@@ -137,10 +137,10 @@ class FileSnapshot:
         return f"{self.path}:{line}"
 
 
-def _broken(name: str, place: str, refused: Rejected) -> str:
-    """What is told of a row that cannot be read."""
+def broken_row(name: str, place: str, refused: Rejected) -> InputError:
+    """The error of a row that cannot be read."""
     example = f": {refused.examples[0]}" if refused.examples else ""
-    return (
+    return InputError(
         f"[BROKEN_REFERENCE_ROW] {place}: a row of the reference input {name!r} cannot be read: "
         f"{refused.message.replace('the event', 'the row')}{example}\n"
         "  hint: correct the row; a lookup must not miss it silently"

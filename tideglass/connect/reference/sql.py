@@ -25,7 +25,7 @@ from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec, SqlSpec
 from tideglass.core import sql
 from tideglass.core.errors import InputError
-from tideglass.core.time import TICKS_PER_SECOND, format_ticks
+from tideglass.core.time import NANOSECONDS_PER_TICK, TICKS_PER_SECOND, format_ticks
 
 if TYPE_CHECKING:
     from adbc_driver_manager.dbapi import Connection
@@ -65,7 +65,7 @@ class SqlReference:
         """
         if known and (now_ticks is None or self._sql.refresh == "static"):
             return []
-        taken_ticks = time.time_ns() // 100 if now_ticks is None else now_ticks
+        taken_ticks = time.time_ns() // NANOSECONDS_PER_TICK if now_ticks is None else now_ticks
         if not known:
             rows = self._ask(self._sql.snapshot_query, {"snapshottime": taken_ticks})
             return [self._stored(rows, taken_ticks, None)]
