@@ -12,13 +12,18 @@ MARK = "measured "
 
 
 def arguments(queries: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """--query of --data (a folder a stream) to --out/rows, on so many cores."""
+    """--query of --data (a folder a stream) to --out/rows, on so many cores.
+
+    --broker and --topic: where those that read messages find the events of --data instead.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--query", choices=queries, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--format", choices=("json", "parquet"), default="json")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--broker")
+    parser.add_argument("--topic")
     return parser
 
 

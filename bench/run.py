@@ -27,6 +27,7 @@ from rich.console import Console
 from agreement import Disagreement, compare
 from data import CACHE, HERE, Prepared
 from figures import Round, figures_of, verdicts
+from kafka_input import Topics, running_topics
 from measure import Measured, RunFailed, measure
 from report import Outcome, table, write
 from rivals.flink_home import HEAP, flink_python
@@ -43,10 +44,20 @@ class Bench:
     def __init__(self, options: argparse.Namespace, console: Console) -> None:
         self.options = options
         self.console = console
+        self._topics: Topics | None = None
 
     def run(self, scenario: Scenario) -> Outcome:
-        """Agreement, then rounds. A failure is in the outcome; what was measured before it stays."""
+        """Agreement, then rounds. A failure is in the outcome; what was measured before it stays.
+
+        Raises JarsUnavailable where a broker is needed and cannot be had.
+        """
         self.console.rule(f"{scenario.name}: {scenario.title}")
+        if not any(each.topic for each in scenario.entrants):
+            return self.measured(scenario)
+        with running_topics() as self._topics:
+            return self.measured(scenario)
+
+    def measured(self, scenario: Scenario) -> Outcome:
         entrants = [each for each in scenario.entrants if self.takes_part(each)]
         merged = any(each.merged for each in entrants)
         outcome = Outcome(scenario)
@@ -139,6 +150,9 @@ class Bench:
             "--cores",
             str(self.options.cores),
         ]
+        if entrant.topic and self._topics is not None:
+            topic = self._topics.of(scenario.data, data)
+            command += ["--broker", self._topics.address, "--topic", topic]
         if scenario.batches and entrant.program == "tideglass_run.py":
             size = sum(each.stat().st_size for each in data.root.rglob("*") if each.is_file())
             command += ["--batch-bytes", str(size * scenario.batches.events // data.events)]

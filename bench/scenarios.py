@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from agreement import Agreement
@@ -52,7 +52,8 @@ class Bar:
 class Entrant:
     """A program that takes part. query: its own one where entrants of a scenario differ by it.
 
-    merged: it reads the events of two booths from one file (see data.py). rows: format of what it writes.
+    merged: it reads the events of two booths from one file (see data.py). topic: it reads them from a topic
+    (see kafka_input.py). rows: format of what it writes.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Entrant:
     arguments: tuple[str, ...] = ()
     query: str | None = None
     merged: bool = False
+    topic: bool = False
     rows: Literal["parquet", "csv"] = "parquet"
     python: Literal["ours", "flink"] = "ours"
 
@@ -106,6 +108,7 @@ FLINK_ROCKSDB = Entrant(
 FLOOR = Entrant("duckdb", "rivals/duckdb_batch.py")
 ALL = (OURS, FLINK_HEAP, FLINK_ROCKSDB, SPARK, FLOOR)
 
+KAFKA_FLINK = "Flink is left out: its connector for Kafka is not part of the package."
 PARQUET_FLINK = "Flink is left out: its Parquet reader is not part of the package and needs Hadoop's jars."
 LAG_SPARK = "Structured Streaming is left out: it refuses window functions over streams and has no LAG."
 BY_WINDOW = ("device", "window_end")
@@ -156,6 +159,16 @@ SCENARIOS = {
             TUMBLING,
             (Bar("rate", 3.0, SPARK.name), Bar("memory", 1.0, SPARK.name)),
             left_out=PARQUET_FLINK,
+        ),
+        Scenario(
+            "kafka",
+            "per device, tumbling minute: count, sum, average; JSON from a topic of four partitions",
+            "tumbling",
+            Data("toll", "json"),
+            (replace(OURS, topic=True), replace(SPARK, topic=True), FLOOR),
+            TUMBLING,
+            (Bar("rate", 1.5, SPARK.name),),
+            left_out=f"duckdb reads the same events from files. {KAFKA_FLINK}",
         ),
         Scenario(
             "hopping",

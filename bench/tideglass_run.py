@@ -6,10 +6,12 @@ import shutil
 import time
 from pathlib import Path
 
+from kafka_jars import connector
 from programs import answer, arguments
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import compile_query
 from tideglass.connect.spec import Arrival, InputSpec, OutputSpec, ReferenceSpec
+from tideglass.connect.topics import TopicInput
 from tideglass.core.errors import Source
 from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows
@@ -44,7 +46,9 @@ def main() -> None:
         name=options.query,
         compiled=compiled,
         settings=settings,
-        inputs={
+        inputs={}
+        if options.topic
+        else {
             name: InputSpec(
                 name=name,
                 path=options.data / name,
@@ -54,14 +58,22 @@ def main() -> None:
             )
             for name in compiled.topology.fields
         },
+        topics={
+            name: TopicInput(name, options.broker, options.topic, arrival="CreateTime")
+            for name in compiled.topology.fields
+        }
+        if options.topic
+        else {},
         outputs={"result": OutputSpec(name="result", path=options.out / "rows", format="parquet")},
         references={
             name: ReferenceSpec(name=name, path=file, format="json") for name, file in references.items()
         },
         run_directory=options.out / "run",
-        options=RunOptions(once=True, cores=options.cores, batch_bytes=options.batch_bytes),
+        options=RunOptions(
+            once=True, cores=options.cores, batch_bytes=options.batch_bytes, live=bool(options.topic)
+        ),
     )
-    spark = local_session(options.cores, options.out / "spark.log")
+    spark = local_session(options.cores, options.out / "spark.log", connector() if options.topic else None)
     batches: list[tuple[int, float]] = []
     started = last = time.monotonic()
 

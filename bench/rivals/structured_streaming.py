@@ -1,9 +1,10 @@
 """The toll queries hand-written for Spark Structured Streaming, in its best configuration here.
 
 RocksDB state with changelog checkpointing, no row counts kept by it, one shuffle partition a core, the
-JSON schema given, all files offered at once, rows written to Parquet. Early events are dropped by a filter
-before the watermark sees them (one far in the future would otherwise make everything after it late), and the
-watermark is two minutes; later rows are dropped, which is less work than the rules of `asa.md` 1.4.
+JSON schema given, all files or all messages offered at once, rows written to Parquet. Early events are
+dropped by a filter before the watermark sees them (one far in the future would otherwise make everything
+after it late), and the watermark is two minutes; later rows are dropped, which is less work than the rules
+of `asa.md` 1.4.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from argparse import Namespace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from kafka_jars import connector
 from programs import answer, arguments
 from tideglass.spark.java import use_java
 from tideglass.spark.session import LOCAL_CHECKPOINTS
@@ -45,7 +47,7 @@ def main() -> None:
     use_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.Builder().master(f"local[{options.cores}]")
-    for name, value in SETTINGS.items():
+    for name, value in (SETTINGS | (connector().settings() if options.topic else {})).items():
         builder = builder.config(name, value)
     spark = builder.config("spark.sql.shuffle.partitions", str(options.cores)).getOrCreate()
     result = query_of(spark, options)
@@ -64,14 +66,22 @@ def main() -> None:
 
 def stream(spark: SparkSession, options: Namespace, name: str) -> DataFrame:
     """The events of an input that are not early, with their time as `at`."""
-    return (
-        spark.readStream.schema(SCHEMA)
-        .format(options.format)
-        .option("recursiveFileLookup", "true")
-        .load(str(options.data / name))
-        .where("event_time - arrival_time <= 300000")
-        .withColumn("at", f.timestamp_millis("event_time"))
+    read = messages(spark, options) if options.topic else files(spark, options, name)
+    return read.where("event_time - arrival_time <= 300000").withColumn(
+        "at", f.timestamp_millis("event_time")
     )
+
+
+def files(spark: SparkSession, options: Namespace, name: str) -> DataFrame:
+    reader = spark.readStream.schema(SCHEMA).format(options.format)
+    return reader.option("recursiveFileLookup", "true").load(str(options.data / name))
+
+
+def messages(spark: SparkSession, options: Namespace) -> DataFrame:
+    """The events in the messages of the topic."""
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", options.broker)
+    read = reader.option("subscribe", options.topic).option("startingOffsets", "earliest").load()
+    return read.select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
 
 
 def query_of(spark: SparkSession, options: Namespace) -> DataFrame:
