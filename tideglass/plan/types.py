@@ -143,8 +143,6 @@ class _Typing:
             case Lookup(left=left, input=name, payload_types=declared):
                 met = self.scan(name, declared, node.reference_columns)
                 return _side(self.columns(left), node.left_prefix) | _side(met, node.right_prefix)
-            case _:  # an operator not followed here: its values tell
-                return dict.fromkeys(node.columns, Type.VARIANT)
 
     def scan(
         self, name: str, declared: Iterable[tuple[str, Type]], columns: Iterable[str]
