@@ -63,6 +63,9 @@ MACROS = (
     # A count beyond every datetime is cut to one just beyond, so that the sum cannot overflow.
     f"tg_add(n, unit, t) AS tg_moment(t + least(greatest(n, -{LAST_TICKS - ORIGIN_TICKS} // unit - 1), "
     f"{LAST_TICKS - ORIGIN_TICKS} // unit + 1) * unit)",
+    # To a constant: how far it is from both ends of time is known.
+    "tg_add_to(t, n, unit, low, high) AS "
+    + unless("n NOT BETWEEN low AND high", _OUT_OF_RANGE, "t + n * unit"),
     # Weeks begin on Sunday and the first of January is in week 1, as in T-SQL.
     "tg_week(t) AS (dayofyear(tg_date(t)) - 1 + dayofweek(date_trunc('year', tg_date(t)))) // 7 + 1",
     "tg_from_parts(y, mo, d, h, mi, s, ms) AS "
@@ -147,7 +150,11 @@ def _dateadd(args: Sequence[Sql]) -> Sql:
         # Far beyond every datetime already, and the product cannot overflow.
         months = f"least(greatest({whole}, -200000), 200000) * {_MONTHS[part]}"
         return Sql(f"tg_add_months({months}, {moment})", Type.DATETIME, fallible=True)
-    return Sql(f"tg_add({whole}, {PART_TICKS[part]}, {moment})", Type.DATETIME, fallible=True)
+    unit, ticks = PART_TICKS[part], args[2].constant
+    if isinstance(ticks, int):
+        low, high = -((ticks - ORIGIN_TICKS) // unit), (LAST_TICKS - ticks) // unit
+        return Sql(f"tg_add_to({moment}, {whole}, {unit}, {low}, {high})", Type.DATETIME, fallible=True)
+    return Sql(f"tg_add({whole}, {unit}, {moment})", Type.DATETIME, fallible=True)
 
 
 def _datediff(args: Sequence[Sql]) -> Sql:
