@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 
+from against_oracle import check_rows
 from generated import chains_of_steps
 from harness import Manner, manners
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from oracle.strategies import Trial
-from test_properties import check_rows
 
 MORE = os.environ.get("TIDEGLASS_EXAMPLES")
 

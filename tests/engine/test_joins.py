@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from against_oracle import ONE_BY_ONE, check_rows, reproducible
 from cases import Case, case_paths, compare_outputs, load
 from harness import Manner, manners, play
 from hypothesis import given
@@ -10,7 +11,6 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from oracle.strategies import Trial, events, joins, without_mixed_text
 from oracle.strategies import settings as time_settings
-from test_properties import ONE_BY_ONE, check_rows, reproducible
 
 AT = "System.Timestamp() AS at"
 FIRST_KEYS = ["", " AND a.k = b.k", " AND b.k = a.k AND a.b = b.b"]

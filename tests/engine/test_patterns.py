@@ -2,68 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from cases import Case, case_paths, compare_outputs, load
-from harness import AT_ONCE, Manner, compiled_for, exact, manners, play
-from hypothesis import HealthCheck, given
+from against_oracle import check_event_by_event, check_rows, reproducible
+from cases import Case, case_paths, load
+from harness import Manner, compiled_for, manners
+from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from oracle import OracleError
-from oracle import run as oracle_run
 from oracle.strategies import Trial, clocks, events, filters, settings, windows
 
-from tideglass.core.errors import EvaluationError
 from tideglass.plan.topology import RowsOp, SendOp
-
-#: Every failure prints a line that plays it again.
-reproducible = examples(
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-
-#: One event a batch and a restart after each: what a checkpoint forgets shows.
-ONE_BY_ONE = Manner(takes=(1,), restarts=1, key_groups=2, reverse=True, end_apart=True)
 
 CASES = [case for path in case_paths("patterns") if (case := load(path)).expected]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_case_holds_event_by_event_with_a_restart_after_each(case: Case) -> None:
-    numbers = [row.get("_partition", 0) for rows in case.inputs.values() for row in rows]
-    partitions = 1 + max(numbers, default=0)
-    came = play(case.query, case.inputs, case.settings, ONE_BY_ONE, partitions=partitions)
-    assert compare_outputs(came.rows, case.expected) == []
-    assert came.watched.breaches == []
-
-
-def check_rows(trial: Trial, manner: Manner) -> None:
-    """The oracle's rows at once, and exactly the same ones in the manner."""
-    expected = outcome_of_oracle(trial)
-    at_once, otherwise = outcome(trial, AT_ONCE), outcome(trial, manner)
-    assert (expected is None) == (at_once is None) == (otherwise is None)
-    if expected is not None and at_once is not None and otherwise is not None:
-        assert compare_outputs(at_once.rows, expected) == []
-        assert exact(otherwise.rows) == exact(at_once.rows)
-        assert at_once.watched.breaches + otherwise.watched.breaches == []
-
-
-def outcome(trial: Trial, manner: Manner) -> Any:
-    # Substreams without PartitionId among their keys are of an input of one partition.
-    partitions = 1 if "TIMESTAMP BY t OVER k MATCH" in trial.query else 3
-    try:
-        return play(trial.query, trial.inputs, trial.settings, manner, partitions=partitions)
-    except EvaluationError:
-        return None
-
-
-def outcome_of_oracle(trial: Trial) -> dict[str, list[dict[str, Any]]] | None:
-    try:
-        return oracle_run(trial.query, trial.inputs, settings=trial.settings)
-    except OracleError:
-        return None
+    check_event_by_event(case)
 
 
 # ---------------------------------------------------------------- random patterns

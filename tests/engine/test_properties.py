@@ -6,29 +6,15 @@ import math
 from typing import Any
 
 import pytest
-from cases import Case, case_paths, compare_outputs, load
-from harness import AT_ONCE, Manner, Played, exact, manners, play
-from hypothesis import HealthCheck, given
+from against_oracle import check_event_by_event, check_rows, played, reproducible, the_oracle
+from cases import Case, case_paths, load
+from harness import Manner, exact, manners, play
+from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from oracle import OracleError
-from oracle import run as oracle_run
 from oracle.strategies import Trial, aggregations, events, iso, projections, trials, users_aggregations
 from oracle.strategies import settings as time_settings
 from queries import chained, substreams_of_two_steps, unions_of_levels
-
-from tideglass.core.errors import EvaluationError
-
-#: Every failure prints a line that plays it again.
-reproducible = examples(
-    deadline=None,
-    print_blob=True,
-    max_examples=20,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-
-#: One event a batch and a restart after each: what a checkpoint forgets shows.
-ONE_BY_ONE = Manner(takes=(1,), restarts=1, key_groups=2, reverse=True, end_apart=True)
 
 CASES = [
     case
@@ -36,41 +22,6 @@ CASES = [
     for path in case_paths(area)
     if (case := load(path)).expected and not case.reference
 ]
-
-
-def played(trial: Trial, manner: Manner = AT_ONCE, silences: tuple[float, ...] = ()) -> Played | None:
-    """What came of a trial; None if the job stopped."""
-    # Substreams without PartitionId among their keys are of an input of one partition.
-    partitions = 1 if "TIMESTAMP BY t OVER k " in trial.query else 3
-    try:
-        return play(
-            trial.query,
-            trial.inputs,
-            trial.settings,
-            manner,
-            silences,
-            partitions,
-            functions=trial.functions,
-        )
-    except EvaluationError:
-        return None
-
-
-def the_oracle(trial: Trial) -> dict[str, list[dict[str, Any]]] | None:
-    try:
-        return oracle_run(trial.query, trial.inputs, settings=trial.settings, functions=trial.functions)
-    except OracleError:
-        return None
-
-
-def check_rows(trial: Trial, manner: Manner) -> None:
-    """The oracle's rows at once, and exactly the same ones in the manner."""
-    expected, at_once, otherwise = the_oracle(trial), played(trial), played(trial, manner)
-    assert (expected is None) == (at_once is None) == (otherwise is None)
-    if expected is not None and at_once is not None and otherwise is not None:
-        assert compare_outputs(at_once.rows, expected) == []
-        assert exact(otherwise.rows) == exact(at_once.rows)
-        assert at_once.watched.breaches + otherwise.watched.breaches == []
 
 
 @given(trials(), manners())
@@ -99,18 +50,7 @@ def test_steps_over_steps_give_the_oracles_rows_in_any_batches_and_restarts(
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_case_holds_event_by_event_with_a_restart_after_each(case: Case) -> None:
-    numbers = [row.get("_partition", 0) for rows in case.inputs.values() for row in rows]
-    partitions = 1 + max(numbers, default=0)
-    came = play(
-        case.query,
-        case.inputs,
-        case.settings,
-        ONE_BY_ONE,
-        partitions=partitions,
-        functions=case.functions,
-    )
-    assert compare_outputs(came.rows, case.expected) == []
-    assert came.watched.breaches == []
+    check_event_by_event(case)
 
 
 # ---------------------------------------------------------------- accounts

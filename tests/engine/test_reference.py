@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from against_oracle import check_event_by_event, reproducible
 from cases import Case, case_paths, compare_outputs, load
 from harness import Manner, exact, manners, play
 from hypothesis import given
@@ -15,7 +16,6 @@ from oracle import OracleError
 from oracle import run as oracle_run
 from oracle.strategies import Rows, events, iso, windows, without_mixed_text
 from oracle.strategies import settings as time_settings
-from test_properties import ONE_BY_ONE, reproducible
 
 from tideglass.core.errors import EvaluationError, InputError
 from tideglass.testing import run
@@ -142,17 +142,7 @@ def test_reference_joins_give_the_oracles_rows_in_any_batches_and_restarts(
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_reference_join_holds_event_by_event_with_a_restart_after_each(case: Case) -> None:
-    numbers = [row.get("_partition", 0) for rows in case.inputs.values() for row in rows]
-    came = play(
-        case.query,
-        case.inputs,
-        case.settings,
-        ONE_BY_ONE,
-        partitions=1 + max(numbers, default=0),
-        reference=case.reference,
-    )
-    assert compare_outputs(came.rows, case.expected) == []
-    assert came.watched.breaches == []
+    check_event_by_event(case)
 
 
 ROW = {"_arrival": "2026-01-01T00:00:05Z", "k": "a"}

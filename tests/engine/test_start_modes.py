@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from against_oracle import reproducible
 from generated import chains_of_steps
 from harness import AT_ONCE, Begin, Manner, Place, Played, compiled_for, manners, play
 from hypothesis import assume, given
@@ -32,7 +33,6 @@ from oracle.strategies import (
 from queries import chained
 from test_joins import around_joins
 from test_joins import chains as chains_of_joins
-from test_properties import reproducible
 
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks

@@ -7,6 +7,7 @@ a partition, as a broker guarantees.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -89,6 +90,11 @@ class Trial:
     inputs: dict[str, Rows]
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     functions: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def partitions(self) -> int:
+        """Of each input: substreams without PartitionId among their keys are of an input of one."""
+        return 1 if re.search(r"TIMESTAMP BY t OVER k\b(?!,)", self.query) else 3
 
 
 def iso(seconds: float, ticks: int = 0) -> str:
@@ -326,11 +332,11 @@ def unions(draw: st.DrawFn) -> Trial:
 
 
 def trials() -> Strategy[Trial]:
-    """Any trial that can be made of what issue 2 executes."""
+    """Any trial of projections, windows and unions."""
     return st.one_of(projections(), aggregations(), substreams(), chains(), unions())
 
 
-# ---------------------------------------------------------------- constructs of later issues
+# ---------------------------------------------------------------- joins, analytic functions, APPLY
 
 
 @st.composite
@@ -395,5 +401,5 @@ def applies(draw: st.DrawFn) -> Trial:
 
 
 def later_trials() -> Strategy[Trial]:
-    """Trials of joins, analytic functions and APPLY, which the engine does not execute yet."""
+    """Any trial of joins, analytic functions and APPLY."""
     return st.one_of(joins(), analytics(), applies())

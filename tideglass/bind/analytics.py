@@ -7,8 +7,8 @@ that source alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 from tideglass.bind.aggregates import aggregate_call
@@ -149,12 +149,12 @@ def bind_analytic(
 def _source_of(call: tree.Call, analytics: Analytics, diagnostics: Diagnostics) -> Relation:
     """The source whose rows the call sees: the one its names are qualified by, else the first."""
     named: list[Relation] = []
-    for column in _columns(call):
+    for column in tree.parts(call, tree.Column):
         for relation in analytics.relations:
             qualified = len(column.path) > 1 and relation.alias.casefold() == column.path[0].text.casefold()
             if qualified and relation not in named:
                 named.append(relation)
-    for column in _columns(call):
+    for column in tree.parts(call, tree.Column):
         clause = analytics.later.get(column.path[0].text.casefold())
         if clause is not None:
             diagnostics.error(
@@ -172,17 +172,6 @@ def _source_of(call: tree.Call, analytics: Analytics, diagnostics: Diagnostics) 
             "join in a WITH step first",
         )
     return (named or analytics.relations)[0]
-
-
-def _columns(node: object) -> Iterator[tree.Column]:
-    if isinstance(node, tree.Column):
-        yield node
-    elif isinstance(node, tuple):
-        for part in node:  # pyright: ignore[reportUnknownVariableType]
-            yield from _columns(part)
-    elif is_dataclass(node):
-        for part in fields(node):
-            yield from _columns(getattr(node, part.name))
 
 
 def _length_ticks(call: tree.Call, name: str, over: tree.Over, diagnostics: Diagnostics) -> int | None:

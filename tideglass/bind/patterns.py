@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
-from typing import TypeVar
-
 from tideglass.bind.matched import CLASSIFIER, OF_VARIABLES
 from tideglass.core.errors import Diagnostics
 from tideglass.functions.catalogue import AGGREGATES
 from tideglass.lang import nodes as tree
-
-_Part = TypeVar("_Part")
 
 #: Functions over several events that a pattern does not know.
 _OF_STREAMS = (frozenset(AGGREGATES) | {"lag", "isfirst"}) - OF_VARIABLES
@@ -78,7 +72,7 @@ def _check_variables(match: tree.MatchRecognize, diagnostics: Diagnostics) -> fr
             )
         defined.add(variable.text.casefold())
     used: set[str] = set()
-    for part in _parts(match.pattern, tree.PatternName):
+    for part in tree.parts(match.pattern, tree.PatternName):
         name = part.name.text.casefold()
         if name not in defined | used:
             diagnostics.error(
@@ -93,7 +87,7 @@ def _check_variables(match: tree.MatchRecognize, diagnostics: Diagnostics) -> fr
 
 def _check_calls(expr: tree.Expr, variables: frozenset[str], clause: str, diagnostics: Diagnostics) -> None:
     """Only First, Last, Min and Max see several events, each a single field of one variable."""
-    for call in _parts(expr, tree.Call):
+    for call in tree.parts(expr, tree.Call):
         name = call.name.text
         if call.prefix:
             continue
@@ -127,7 +121,7 @@ def _check_earlier(
     variable: tree.Name, condition: tree.Expr, later: frozenset[str], diagnostics: Diagnostics
 ) -> None:
     """A variable may refer to itself and to variables defined before it."""
-    for column in _parts(condition, tree.Column):
+    for column in tree.parts(condition, tree.Column):
         if len(column.path) > 1 and column.path[0].text.casefold() in later:
             diagnostics.error(
                 "VARIABLE_DEFINED_LATER",
@@ -135,15 +129,3 @@ def _check_earlier(
                 column.span,
                 "refer to the variable itself or to those defined before it, or change their order",
             )
-
-
-def _parts(node: object, kind: type[_Part]) -> Iterator[_Part]:
-    """Every part of a kind inside a piece of the syntax tree, from the outside in."""
-    if isinstance(node, kind):
-        yield node
-    if isinstance(node, tuple):
-        for part in node:  # pyright: ignore[reportUnknownVariableType]
-            yield from _parts(part, kind)
-    elif is_dataclass(node):
-        for part in fields(node):
-            yield from _parts(getattr(node, part.name), kind)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 
 from tideglass.bind import substreams
 from tideglass.bind.amounts import positive_ticks
@@ -221,12 +220,12 @@ class SelectBinder:
             return
         aliases = _aliases(select)
         for clause, nodes in (("WHERE", (select.where,)), ("GROUP BY", select.group_by)):
-            for column in (column for node in nodes for column in _columns(node)):
+            for column in (column for node in nodes for column in tree.parts(node, tree.Column)):
                 name = column.path[0].text
                 alias = aliases.get(name.casefold())
                 if alias is None or len(column.path) > 1 or scope.lists(name):
                     continue
-                if any(name.casefold() in _words(other) for other in _columns(alias)):
+                if any(name.casefold() in _words(other) for other in tree.parts(alias, tree.Column)):
                     continue
                 self._diagnostics.warn(
                     "ALIAS_NOT_VISIBLE",
@@ -246,18 +245,6 @@ def _aliases(select: tree.Select) -> dict[str, tree.Expr]:
 
 def _words(column: tree.Column) -> set[str]:
     return {name.text.casefold() for name in column.path}
-
-
-def _columns(node: object) -> Iterator[tree.Column]:
-    """Every column written inside a piece of the syntax tree."""
-    if isinstance(node, tree.Column):
-        yield node
-    elif isinstance(node, tuple):
-        for part in node:  # pyright: ignore[reportUnknownVariableType]
-            yield from _columns(part)
-    elif is_dataclass(node):
-        for part in fields(node):
-            yield from _columns(getattr(node, part.name))
 
 
 def _span_of(items: tuple[tree.GroupItem, ...]) -> Span:

@@ -6,8 +6,9 @@ resolved here: a name is a name, a function is whatever was written in front of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TypeAlias, TypeVar
 
 from tideglass.core.errors import Span
 
@@ -369,3 +370,18 @@ class Script:
     steps: tuple[Step, ...] = ()
     statements: tuple[Query, ...] = ()
     span: Span = _span()
+
+
+_Part = TypeVar("_Part")
+
+
+def parts(node: object, kind: type[_Part]) -> Iterator[_Part]:
+    """Every part of a kind inside a piece of the tree, itself among them, from the outside in."""
+    if isinstance(node, kind):
+        yield node
+    if isinstance(node, tuple):
+        for part in node:  # pyright: ignore[reportUnknownVariableType]
+            yield from parts(part, kind)
+    elif is_dataclass(node):
+        for part in fields(node):
+            yield from parts(getattr(node, part.name), kind)
