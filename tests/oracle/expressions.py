@@ -145,7 +145,7 @@ class Scope:
             case n.Binary(op="OR"):
                 return self.true(expr.left) or self.true(expr.right)
             case n.Binary(op="=" | "<>" | "<" | "<=" | ">" | ">="):
-                return holds(expr.op, self.value(expr.left), self.value(expr.right))
+                return holds(expr.op, *self.both(expr.left, expr.right))
             case n.IsNull():
                 return (self.value(expr.value) is None) != expr.negated
             case n.In():
@@ -163,6 +163,19 @@ class Scope:
             case _:
                 value = self.value(expr)
                 return isinstance(value, int) and value != 0
+
+    def both(self, left: n.Expr, right: n.Expr) -> tuple[Value, Value]:
+        """Two values that are compared; what fails beside a NULL is not attempted."""
+        values: list[Value] = []
+        failures: list[OracleError] = []
+        for side in (left, right):
+            try:
+                values.append(self.value(side))
+            except OracleError as failure:
+                failures.append(failure)
+        if failures and None not in values:
+            raise failures[0]
+        return (None, None) if failures else (values[0], values[1])
 
     def case(self, expr: n.Case) -> Value:
         for when, then in expr.branches:

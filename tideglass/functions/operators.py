@@ -43,10 +43,10 @@ def compare(operator: str, left: Sql, right: Sql) -> Sql:
         text = _compare_numbers(operator, left, right)
     elif types == {Type.DATETIME, Type.NVARCHAR}:
         moments = [convert_sql(side, Type.DATETIME, lenient=False).text for side in (left, right)]
-        return _converted(f" {operator} ".join(moments), (left, right))
+        return _guarded(f" {operator} ".join(moments), (left, right))
     elif types <= _NUMBERS | {Type.NVARCHAR} and len(types) == 2 and operator not in ("=", "<>"):
         numbers = [implicit(side, Kind.NUMBER, operator, i) for i, side in enumerate((left, right), 1)]
-        return _converted(_compare_numbers(operator, *numbers), (left, right))
+        return _guarded(_compare_numbers(operator, *numbers), (left, right))
     elif len(types) == 2 or (types & {Type.RECORD, Type.ARRAY} and operator not in ("=", "<>")):
         if operator == "=":
             return Sql("false", Type.BIT, left.fallible or right.fallible)
@@ -55,11 +55,16 @@ def compare(operator: str, left: Sql, right: Sql) -> Sql:
             message = f"Values of type '{left.type.value}' and '{right.type.value}' have no order."
             stop = f"error({literal_sql(message)} || left(CAST({left.text} AS VARCHAR), 0))"
             return Sql(f"(CASE WHEN {text} THEN CAST({stop} AS BOOLEAN) ELSE false END)", Type.BIT, True)
-    return Sql(f"coalesce({text}, false)", Type.BIT, left.fallible or right.fallible)
+    if left.fallible or right.fallible:
+        return _guarded(text, (left, right))
+    return Sql(f"coalesce({text}, false)", Type.BIT)
 
 
-def _converted(text: str, given: Sequence[Sql]) -> Sql:
-    """A comparison one side of which is converted: not attempted where the other side is NULL."""
+def _guarded(text: str, given: Sequence[Sql]) -> Sql:
+    """A comparison one side of which may stop the job: not attempted where the other side is NULL.
+
+    So a row gives the same whether or not the NULL in it is known before (all of a column may be NULL).
+    """
     sure = [side.text for side in given if not side.fallible and side.constant is None]
     known = " AND ".join(f"({side}) IS NOT NULL" for side in sure) or "true"
     return Sql(f"(CASE WHEN {known} THEN coalesce({text}, false) ELSE false END)", Type.BIT, fallible=True)
