@@ -52,6 +52,7 @@ CONSTRUCTS = {
     "Analytic functions with WHEN": r"LIMIT DURATION\([^)]*\) WHEN|PARTITION BY \w+ WHEN",
     "Aggregates over a duration": r"\b(?:COUNT|SUM|AVG|MIN|MAX)\([^)]*\) OVER",
     "Detection of anomalies": r"\bAnomalyDetection_",
+    "Patterns of events (MATCH_RECOGNIZE)": r"\bMATCH_RECOGNIZE\b",
     "Arrays and records (APPLY)": r"\bAPPLY\b",
     "Nested fields": r"\b\w+\.\w+\.\w+\.?\w*\b",
     "JSON in text": r"\bJSON_PARSE\(",

@@ -30,6 +30,12 @@ LAGGED = (
     "FROM events TIMESTAMP BY t) "
 )
 
+MATCHED = (
+    "WITH pairs AS (SELECT * FROM events TIMESTAMP BY t MATCH_RECOGNIZE (LIMIT DURATION(second, 6) "
+    "PARTITION BY k MEASURES A.k AS k, B.v AS v AFTER MATCH SKIP TO NEXT ROW PATTERN (A+ B?) "
+    "DEFINE A AS A.v > 0, B AS B.v IS NULL OR B.v < Max(A.v))) "
+)
+
 #: A query, and one whose state it has already.
 KEPT = {
     "another HAVING": (
@@ -55,6 +61,10 @@ KEPT = {
         f"SELECT events.k AS k, others.v AS w INTO o {JOINED}",
         f"SELECT others.v AS w, events.k AS device INTO o {JOINED}",
     ),
+    "what is made of a match": (
+        MATCHED + "SELECT k, v INTO o FROM pairs",
+        MATCHED + "SELECT k AS device, COALESCE(v, 0) AS v INTO o FROM pairs WHERE k <> 'c'",
+    ),
     "what is made of the row before": (
         LAGGED + "SELECT k, v - before AS more INTO o FROM steps",
         LAGGED + "SELECT k, v + before AS both INTO o FROM steps WHERE before > 0",
@@ -74,6 +84,10 @@ LOST = {
     "another condition before the window": (
         f"SELECT k, COUNT(*) AS n INTO o {TUMBLING}",
         f"SELECT k, COUNT(*) AS n INTO o {TUMBLING.replace('GROUP', 'WHERE v > 0 GROUP')}",
+    ),
+    "another definition": (
+        MATCHED + "SELECT k, v INTO o FROM pairs",
+        MATCHED.replace("A.v > 0", "A.v > 1") + "SELECT k, v INTO o FROM pairs",
     ),
     "another time": (
         f"SELECT k, COUNT(*) AS n INTO o {TUMBLING}",

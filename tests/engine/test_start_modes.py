@@ -33,6 +33,7 @@ from oracle.strategies import (
 from queries import chained
 from test_joins import around_joins
 from test_joins import chains as chains_of_joins
+from test_patterns import matchings, of_steps
 
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks
@@ -52,6 +53,8 @@ KINDS = {
     "joins of windows": around_joins(),
     "analytic functions": analytics(),
     "apply": applies(),
+    "patterns": matchings(),
+    "patterns among steps": of_steps(),
     "chains of steps": chains_of_steps(),
 }
 
@@ -182,7 +185,7 @@ def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
     assert both == given_rows(whole)
 
 
-@pytest.mark.parametrize("kind", ["windows", "projections", "joins", "analytic functions"])
+@pytest.mark.parametrize("kind", ["windows", "projections", "joins", "analytic functions", "patterns"])
 @given(
     data=st.data(),
     batches=st.integers(1, 6),
@@ -242,6 +245,12 @@ def test_less_than_the_read_back_is_not_enough() -> None:
         ("SELECT COUNT(*) AS n FROM events GROUP BY System.Timestamp()", 0),
         ("SELECT LAG(v) OVER (LIMIT DURATION(hour, 1)) AS l FROM events", 3600),
         ("SELECT ISFIRST(minute, 5) AS f FROM events", 300),
+        (
+            "WITH a AS (SELECT * FROM events MATCH_RECOGNIZE (LIMIT DURATION(minute, 10) MEASURES A.v AS v "
+            "AFTER MATCH SKIP TO NEXT ROW PATTERN (A+) DEFINE A AS A.v > 1)) "
+            "SELECT COUNT(*) AS n FROM a GROUP BY TumblingWindow(minute, 1)",
+            660,
+        ),
         (
             "WITH a AS (SELECT COUNT(*) AS n FROM events GROUP BY TumblingWindow(minute, 1)), "
             "b AS (SELECT MAX(n) AS n FROM a GROUP BY HoppingWindow(minute, 10, 1)) "

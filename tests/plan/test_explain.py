@@ -43,6 +43,17 @@ def test_analytic_functions_and_apply_are_told_in_words() -> None:
     assert len(program_sql(compiled.topology)) == 3
 
 
+def test_a_pattern_is_told_in_words() -> None:
+    query = (
+        "SELECT * FROM i MATCH_RECOGNIZE (LIMIT DURATION(minute, 5) PARTITION BY k MEASURES B.v AS v "
+        "AFTER MATCH SKIP TO NEXT ROW PATTERN (A+ (B | .)) DEFINE A AS A.v > 1, B AS B.v < A.v)"
+    )
+    compiled = compile_query(Source(query), Policies(), key_groups=2)
+    assert [step.look_back for step in explain_steps(compiled.plan)] == ["5m"]
+    told = "\n".join(text for stage in explain_stages(compiled.topology) for text in stage.operators)
+    assert "match A+ (B | .) within 5m by $payload.k among #" in told
+
+
 def crossings(query: str) -> tuple[CrossingText, ...]:
     return explain_crossings(compile_query(Source(query), Policies(), key_groups=4).topology)
 

@@ -131,3 +131,18 @@ def test_types_go_through_joins_with_streams_and_with_reference_data() -> None:
         "SELECT m.k, m.other, x.price, CAST(x.price AS bigint) AS p INTO o "
         "FROM messages m JOIN open x ON m.k = x.k"
     ) == {"k": Type.NVARCHAR, "other": Type.VARIANT, "price": Type.VARIANT, "p": Type.BIGINT}
+
+
+def test_measures_of_a_pattern_have_the_types_of_what_they_look_at() -> None:
+    assert types_of(
+        "SELECT * INTO o FROM i TIMESTAMP BY t MATCH_RECOGNIZE (LIMIT DURATION(minute, 1) MEASURES "
+        "First(A.v) AS first, A.s.x + 1 AS more, Max(A.d) AS most, Min(A.t) AS since, Classifier() AS c, "
+        "System.Timestamp() AS at AFTER MATCH SKIP TO NEXT ROW PATTERN (A+) DEFINE A AS A.v > 1)"
+    ) == {
+        "first": Type.BIGINT,
+        "more": Type.BIGINT,
+        "most": Type.FLOAT,
+        "since": Type.DATETIME,
+        "c": Type.ARRAY,
+        "at": Type.DATETIME,
+    }

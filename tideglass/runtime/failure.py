@@ -116,6 +116,11 @@ _KINDS = (
         "WRONG_TYPE",
         "TRY_CAST the value to the type that is wanted",
     ),
+    (
+        re.compile("^A (pattern|match) may "),
+        "TOO_MANY_WAYS",
+        "shorten LIMIT DURATION, or let DEFINE look back at fewer events",
+    ),
     (re.compile(r"^The (function|script of) UDF"), "FUNCTION_FAILED", "let the function return null instead"),
     (
         re.compile(r"^The (function|script of) uda"),

@@ -52,12 +52,10 @@ STAMP = "$stamp"  # int64 ticks: no row of a match that begins at the event is e
 
 #: The limit spans so many buckets: what is out of reach is dropped an eighth of it late.
 BUCKETS_PER_LIMIT = 8
-#: Open events are looked at again with every batch while no more events than this are looked at for it,
-#: some tenths of a second's work, or no more than FEW_EVENTS are behind the open one. Beyond that it is
-#: looked at whenever those have doubled, so that what is looked at again is not much more than what comes. A
-#: match then comes out later, at its limit at the latest; it is the same match.
-AFFORDABLE_EVENTS = 1_000_000
-FEW_EVENTS = 32
+#: An open event is looked at again with every event behind it up to so many, then with the 96th, 128th,
+#: 192nd, 256th, ...: what is looked at again is then a few times what comes. A longer match comes out that
+#: much later, at its limit at the latest. It depends on the events alone, so that a replay knows what has.
+FEW_EVENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +207,7 @@ class _Known:
             patterns,
             rows,
             keyed.order,
-            Events(by_key, ends),
+            Events(by_key),
             np.repeat(firsts, sizes),
             new,
             came,
@@ -221,15 +219,14 @@ class _Known:
     def advance(self, logs: _Logs, on_failure: OnFailure | None) -> pa.Table | None:
         """Decides what can be decided; keeps what cannot, and the events behind it."""
         earlier = np.where(self.new, 0, self.behind - self.came)
-        doubled = np.frexp(earlier)[1] != np.frexp(self.behind)[1]
-        again = self.open & ~self.new & (self.came > 0)
-        if self.behind[again].sum() > AFFORDABLE_EVENTS:
-            again &= (self.behind <= FEW_EVENTS) | doubled
-        starts = np.flatnonzero(self.open & (self.new | self.closed | again))
+        again = looked_at(self.behind) > looked_at(earlier)
+        starts = np.flatnonzero(self.open & (self.closed | again))
+        seen = np.where(self.closed, self.behind, looked_at(self.behind))
         trail = Trail()
         found = self.patterns.pattern.found(
             self.events,
             starts,
+            starts + seen[starts],
             self.events.times_ticks[starts] + self.patterns.limit_ticks,
             self.closed[starts],
             trail,
@@ -308,6 +305,12 @@ class _Known:
             columns.append(column)
             fields.append(field(value.name, type_))
         return in_order(pa.table(columns, schema=pa.schema(fields)))
+
+
+def looked_at(behind: Integers) -> Integers:
+    """How many of the events from an open one on are looked at, when so many are there."""
+    bits = np.where(behind > FEW_EVENTS, np.frexp(behind)[1] - 2, 0)
+    return (behind >> bits) << bits
 
 
 def classified(variables: Integers, lengths: Integers, names: Sequence[str]) -> pa.Array:

@@ -66,14 +66,10 @@ class Definition:
 
 
 class Events:
-    """Events sorted by key, those of a key in the total order; a place is one's number there.
+    """Events sorted by key, those of a key in the total order; a place is one's number there."""
 
-    times_ticks: of the events. ends: for each, the place behind the last of its key.
-    """
-
-    def __init__(self, rows: pa.Table, ends: Integers) -> None:
+    def __init__(self, rows: pa.Table) -> None:
         self.rows = rows
-        self.ends = ends
         self.times_ticks: Integers = rows["$ts"].to_numpy()
         self._ranked: dict[str, Ranked] = {}
 
@@ -258,6 +254,7 @@ class Pattern:
         self,
         events: Events,
         starts: Integers,
+        ends: Integers,
         until_ticks: Integers,
         closed: Booleans,
         trail: Trail,
@@ -265,16 +262,19 @@ class Pattern:
     ) -> Found:
         """What comes of matching from each start on.
 
-        starts: places. until_ticks: when the last event of a match may be at the latest. closed: all events
-        until then are there. drops_failing: a test that fails says no; else it ends its way, which then
-        counts as if it had matched. Raises EvaluationError if there are too many ways.
+        starts: places. ends: no event from there on is looked at. until_ticks: when the last event of a match
+        may be at the latest. closed: all events until then are there. drops_failing: a test that fails says
+        no; else it ends its way, which then counts as if it had matched. Raises EvaluationError if there are
+        too many ways.
         """
         alone = [
             None if each.alone is None else codes(each.alone, self._tested(events, each.alone))
             for each in self.definitions
         ]
         parts = [
-            self._found(events, alone, starts[part], until_ticks[part], closed[part], trail, drops_failing)
+            self._found(
+                events, alone, starts[part], ends[part], until_ticks[part], closed[part], trail, drops_failing
+            )
             for first in range(0, max(1, len(starts)), STARTS_AT_ONCE)
             for part in [slice(first, first + STARTS_AT_ONCE)]
         ]
@@ -285,13 +285,13 @@ class Pattern:
         events: Events,
         alone: Sequence[Codes | None],
         starts: Integers,
+        ends: Integers,
         until_ticks: Integers,
         closed: Booleans,
         trail: Trail,
         drops_failing: bool,
     ) -> Found:
         found = Found.nothing(len(starts), len(self._registers))
-        ends = events.ends[starts]
         none = [np.full(len(starts), NONE, np.int64) for _ in self._registers]
         ways = _Ways(np.arange(len(starts)), np.zeros(len(starts), np.int64), none, found.trails)
         ways = ways.only(self._counts[ways.states] > 0)
