@@ -105,6 +105,35 @@ class Data:
         return connection.execute(f"SELECT count(*) FROM ({tables})").fetchall()[0][0]
 
 
+def in_minutes(prepared: Prepared) -> Prepared:
+    """Toll events with a file for every booth and minute of arrival, as a growing input would have them.
+
+    The files are as old as the events in them, so that whoever reads by age reads the booths side by side.
+    """
+    root = prepared.root.with_name(f"{prepared.root.name}-minutes")
+    _once(root, lambda part: _split(prepared.root, part))
+    return Prepared(root, prepared.events, None)
+
+
+def _split(root: Path, part: Path) -> None:
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE toll AS FROM {Data('toll', 'json').files(root, 'toll')}")
+    found = connection.execute(
+        "SELECT DISTINCT partition, arrival_time // 60000 AS minute FROM toll ORDER BY ALL"
+    ).fetchall()
+    for booth, minute in found:
+        folder = part / "toll" / str(booth)
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"{minute}.json"
+        connection.execute(f"""
+            COPY (
+                FROM toll WHERE partition = {booth} AND arrival_time // 60000 = {minute}
+                ORDER BY arrival_time, seq
+            ) TO '{file}' (FORMAT JSON)
+        """)
+        os.utime(file, (minute * 60 + booth, minute * 60 + booth))
+
+
 def _once(root: Path, make: Callable[[Path], None]) -> None:
     """Make a folder under another name and rename it, so that what is there is whole."""
     if root.exists():

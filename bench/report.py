@@ -6,7 +6,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +17,7 @@ import psutil
 from rich.table import Table
 
 from figures import Figures, Round, Verdict
+from restarts import RestartOutcome
 from scenarios import Scenario
 
 MEMORY_NOTE = "peak MiB: PSS of the process tree"
@@ -88,7 +89,7 @@ def _verdict(verdict: Verdict) -> str:
     return f"{verdict.bar.kind} {verdict.value:.2f} (bar {sign}{verdict.bar.limit:g}) {word}"
 
 
-def write(path: Path, options: Mapping[str, Any], outcomes: list[Outcome]) -> None:
+def write(path: Path, options: Mapping[str, Any], outcomes: Sequence[Outcome | RestartOutcome]) -> None:
     """Everything measured so far, with every single run."""
     said = {
         "machine": {
@@ -99,7 +100,7 @@ def write(path: Path, options: Mapping[str, Any], outcomes: list[Outcome]) -> No
         },
         "versions": {name: version(name) for name in ("pyspark", "duckdb", "pyarrow", "numpy")},
         "options": dict(options),
-        "scenarios": [_json(each) for each in outcomes],
+        "scenarios": [_json(each) if isinstance(each, Outcome) else each.json() for each in outcomes],
     }
     path.write_text(json.dumps(said, indent=1) + "\n")
 

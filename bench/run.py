@@ -30,6 +30,7 @@ from figures import Round, figures_of, verdicts
 from kafka_input import Topics, running_topics
 from measure import Measured, RunFailed, measure
 from report import Outcome, table, write
+from restarts import RESTARTS, RestartOutcome, Restarts
 from rivals.flink_home import HEAP, flink_python
 from scenarios import FLOOR, SCENARIOS, SPARK, Entrant, Scenario
 from tideglass.spark.java import use_java
@@ -179,7 +180,9 @@ class Bench:
 
 def options_of(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure tideglass beside its rivals.")
-    parser.add_argument("--scenario", nargs="+", choices=(*SCENARIOS, "all"), default=list(DEFAULT))
+    parser.add_argument(
+        "--scenario", nargs="+", choices=(*SCENARIOS, *RESTARTS, "all"), default=list(DEFAULT)
+    )
     parser.add_argument("--engine", nargs="+", help="rivals that take part; default: all of the scenario")
     parser.add_argument("--events", type=int, default=4_000_000, help="of the large input")
     parser.add_argument("--small", type=int, default=1_000_000, help="of the small input")
@@ -204,15 +207,18 @@ def main() -> int:
             console.print(f"[bold]{scenario.name}[/]: {scenario.title}")
             for bar in scenario.bars:
                 console.print(f"    {bar.text}")
+        for name, (title, _) in RESTARTS.items():
+            console.print(f"[bold]{name}[/]: {title}")
         return 0
     # So that the runs under way are ended too: they lead sessions of their own.
     signal.signal(signal.SIGTERM, _stop)
     os.environ["JAVA_HOME"] = str(use_java().home)
     bench = Bench(options, console)
-    names = list(SCENARIOS) if "all" in options.scenario else options.scenario
-    outcomes: list[Outcome] = []
+    restarts = Restarts(options.rounds, options.cores, options.limit, console)
+    names = [*SCENARIOS, *RESTARTS] if "all" in options.scenario else options.scenario
+    outcomes: list[Outcome | RestartOutcome] = []
     for name in names:
-        outcomes.append(bench.run(SCENARIOS[name]))
+        outcomes.append(restarts.run(name) if name in RESTARTS else bench.run(SCENARIOS[name]))
         write(RESULTS, vars(options), outcomes)
     console.print(f"every run is in {RESULTS.relative_to(HERE.parent)}", style="dim")
     return 1 if any(each.failure for each in outcomes) else 0

@@ -22,6 +22,11 @@ QUERIES = {
             count(*) AS n, sum(tolls) AS tolls, avg(amount) AS amount
         FROM toll GROUP BY ALL
     """,
+    "tumbling-hour": """
+        SELECT device, make_timestamptz((time_ms + 3599999) // 3600000 * 3600000000) AS window_end,
+            count(*) AS n, sum(tolls) AS tolls, avg(amount) AS amount
+        FROM toll GROUP BY ALL
+    """,
     "booths": """
         SELECT "partition" AS booth, device,
             make_timestamptz((time_ms + 59999) // 60000 * 60000000) AS window_end,

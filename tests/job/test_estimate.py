@@ -11,27 +11,39 @@ from tideglass.cli.estimate import told
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.time import TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND, format_ticks
-from tideglass.job.estimate import Stream, estimate, measured
+from tideglass.job.estimate import Pace, Stream, estimate, measured, pace_of
 from tideglass.plan.replay import ReadBack
 
 HOUR = ReadBack(TICKS_PER_HOUR, 5 * TICKS_PER_MINUTE, None)
 STREAMS = [Stream("in", "0", 1000.0, 100.0), Stream("in", "1", 10.0, 200.0)]
 
 
-def test_events_are_rate_times_read_back_and_seconds_events_by_speed() -> None:
-    found = estimate(STREAMS, {"in": HOUR}, 100_000.0, {})
+def test_events_are_rate_times_read_back_and_seconds_those_to_start_and_events_by_speed() -> None:
+    found = estimate(STREAMS, {"in": HOUR}, Pace(100_000.0, 6.0), {})
     assert [each.events for each in found.replays] == [3_900_000, 39_000]
     assert [each.state_bytes for each in found.replays] == [360_000_000, 7_200_000]
-    assert found.seconds == pytest.approx(39.39)
+    assert found.seconds == pytest.approx(45.39)
 
 
 def test_after_a_failure_only_the_gap_is_caught_up() -> None:
-    found = estimate(STREAMS, {"in": HOUR}, 1010.0, {})
-    assert found.catch_up_seconds(5 * TICKS_PER_MINUTE) == pytest.approx(300)
+    found = estimate(STREAMS, {"in": HOUR}, Pace(1010.0, 6.0), {})
+    assert found.catch_up_seconds(5 * TICKS_PER_MINUTE) == pytest.approx(306)
+
+
+def test_the_first_batch_tells_what_the_start_took_and_the_others_the_speed() -> None:
+    assert pace_of([(1_000, 12.0), (3_000, 14.0), (3_000, 14.5)]) == Pace(800.0, 10.75)
+
+
+@pytest.mark.parametrize(
+    "read", [[(0, 4.0)], [(1_000, 4.0)], [(10, 1.0), (10, 2.0)], [(900, 1.0), (1_000, 2.0)]]
+)
+def test_a_pace_that_cannot_be_told_apart_is_that_of_the_whole_run(read: list[tuple[int, float]]) -> None:
+    events, seconds = read[-1]
+    assert pace_of(read) == Pace(max(events, 1) / seconds)
 
 
 def test_without_temporal_operators_nothing_is_read_again() -> None:
-    found = estimate(STREAMS, {"in": ReadBack(0, 0, None)}, 1000.0, {"in": 0})
+    found = estimate(STREAMS, {"in": ReadBack(0, 0, None)}, Pace(1000.0), {"in": 0})
     assert (found.events, found.seconds) == (0, 0)
     assert not any(each.is_short or each.state_bytes for each in found.replays)
 
@@ -44,7 +56,7 @@ def test_without_an_early_limit_all_there_is_is_read() -> None:
 
 @pytest.mark.parametrize(("minutes", "short"), [(64, True), (65, False)])
 def test_a_retention_shorter_than_the_read_back_is_warned_of(minutes: int, short: bool) -> None:
-    found = estimate(STREAMS, {"in": HOUR}, 1.0, {"in": minutes * TICKS_PER_MINUTE})
+    found = estimate(STREAMS, {"in": HOUR}, Pace(1.0), {"in": minutes * TICKS_PER_MINUTE})
     warnings = [line for line in told(found, TICKS_PER_MINUTE) if line.startswith("warning")]
     assert len(warnings) == (2 if short else 0)
     assert not short or "keeps events for 1h4m, a restart needs those of 1h5m" in warnings[0]

@@ -160,8 +160,8 @@ def undisturbed(java: None, toll: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 def processes_below(pid: int) -> list[tuple[int, int, str]]:
-    """Descendants of a process: their number, their parent's, and their command line."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
+    """Descendants of a process: their number, their parent's, and their name."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True)
     split = [line.split(None, 2) for line in listed.stdout.splitlines()]
     everyone = [(int(each[0]), int(each[1]), each[2] if len(each) > 2 else "") for each in split]
     below: list[tuple[int, int, str]] = []
@@ -174,10 +174,10 @@ def processes_below(pid: int) -> list[tuple[int, int, str]]:
 
 
 def workers_of(pid: int) -> list[int]:
-    """The Python workers of a run: what the process that starts them has forked."""
+    """The Python workers of a run: what the process that starts them has forked, and named like it."""
     below = processes_below(pid)
-    daemons = {number for number, _, command in below if "tideglass.spark.daemon" in command}
-    return [number for number, parent, _ in below if number in daemons and parent in daemons]
+    named = {number for number, _, name in below if name == "worker"}
+    return [number for number, parent, _ in below if number in named and parent in named]
 
 
 def test_a_run_whose_driver_is_killed_gives_the_rows_of_an_undisturbed_one(

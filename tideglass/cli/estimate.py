@@ -32,6 +32,9 @@ def estimate(
     speed: Annotated[
         float | None, typer.Option(min=1, help="Events per second the job reads when it catches up.")
     ] = None,
+    start_seconds: Annotated[
+        float, typer.Option(min=0, help="Seconds until it reads; --measure finds both.")
+    ] = 0.0,
     gap: Annotated[str, typer.Option(help="Length of a failure to catch up after.")] = "5m",
     measure: Annotated[
         bool, typer.Option("--measure", help="Measure the speed: restart a copy of the job on Spark.")
@@ -45,8 +48,9 @@ def estimate(
 
     from tideglass.connect.inputs.files import FileInput
     from tideglass.core.errors import ProjectError
+    from tideglass.core.time import format_ticks
+    from tideglass.job.estimate import Pace, measured
     from tideglass.job.estimate import estimate as estimate_of
-    from tideglass.job.estimate import measured
     from tideglass.job.experiment import experiment
     from tideglass.job.project import load_project
     from tideglass.job.runner import RunOptions, plan_job
@@ -68,12 +72,16 @@ def estimate(
     ]
     console = Console(highlight=False)
     newest_ticks = max((each.newest_ticks for each in streams if each.newest_ticks is not None), default=None)
+    pace = None if speed is None else Pace(speed, start_seconds)
     if measure and newest_ticks is not None:
         took = experiment(loaded, options, newest_ticks)
-        console.print(f"measured: {took.events:,} events in {took.seconds:.1f}s, {took.speed:,.0f}/s")
-        speed = took.speed
+        pace = took.pace
+        console.print(
+            f"restarted at {format_ticks(newest_ticks)}: {took.events:,} events in {took.seconds:.1f}s, "
+            f"{pace.start_seconds:.1f}s to start and {pace.speed:,.0f} events/s from then on"
+        )
     backs = read_backs(job.compiled.plan, job.compiled.topology)
-    found = estimate_of(streams, backs, speed, kept)
+    found = estimate_of(streams, backs, pace, kept)
     console.print(estimate_table(found))
     for line in told(found, _ticks("--gap", gap)):
         console.print(line, markup=False)
@@ -97,7 +105,7 @@ def estimate_table(found: Estimate) -> Table:
             f"{each.stream.events_per_second:,.1f}",
             "all" if back_ticks is None else format_duration(back_ticks),
             f"{each.events:,}",
-            "-" if found.speed is None else seconds_text(each.events / found.speed),
+            "-" if found.pace is None else seconds_text(each.events / found.pace.speed),
             f"{each.state_bytes / 2**20:,.1f} MB",
         )
     return table
@@ -112,7 +120,7 @@ def told(found: Estimate, gap_ticks: int) -> list[str]:
     if seconds is None or caught_up is None:
         lines.append("how long that takes depends on the speed of the job: --measure it, or say --speed N")
     else:
-        lines[0] += f", in about {seconds_text(seconds)}"
+        lines[0] += f", in about {seconds_text(seconds)} from the start of the process"
         gap = format_duration(gap_ticks)
         lines.append(f"after a failure of {gap} the job catches up in about {seconds_text(caught_up)}")
     for each in found.replays:

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tideglass.cli.job import ProjectArgument, RunDirOption, catch_up_line, seconds_text, start_lines
+from tideglass.cli.job import (
+    ProjectArgument,
+    RunDirOption,
+    catch_up_line,
+    job_directory,
+    seconds_text,
+    start_lines,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -79,9 +86,16 @@ def run(
     ] = False,
 ) -> None:
     """Run a job from its inputs to its outputs; a stopped or killed run goes on where it was."""
+    from tideglass.job.project import load_project
+
+    loaded = load_project(project)
+    if not live:  # else the job says which libraries Spark needs
+        from tideglass.spark.session import begin_session
+
+        begin_session(cores, job_directory(project, run_dir).spark_log)
+    # The longest of the start goes on beside these imports.
     from tideglass.cli.profile import profile_tables
     from tideglass.job.profile import Profile
-    from tideglass.job.project import load_project
     from tideglass.job.runner import RunOptions, plan_job
     from tideglass.job.start import asked_start
 
@@ -104,7 +118,6 @@ def run(
         jars=jars,
         arguments=arguments_of(context),
     )
-    loaded = load_project(project)
     job = plan_job(loaded, options)
     from rich.console import Console
 

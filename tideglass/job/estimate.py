@@ -1,10 +1,10 @@
 """What a restart would cost: events to read again, time and memory, per input partition (`asa.md` 7.3).
 
     events  = rate x (span of the query + early limit)     none for a query without temporal operators
-    seconds = events of all partitions / speed of the job
+    seconds = start-up + events of all partitions / speed of the job
     memory <= rate x span x bytes of an event               what windows, joins and look-backs may hold
 
-After a failure a job goes on from its checkpoint, so only the gap is caught up: rate x gap / speed.
+After a failure a job goes on from its checkpoint, so only the gap is caught up: start-up + rate x gap / speed
 """
 
 from __future__ import annotations
@@ -63,11 +63,46 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a job is. speed: events a second, once it reads; start_seconds: until it does."""
+
+    speed: float
+    start_seconds: float = 0.0
+
+    def seconds(self, events: float) -> float:
+        """How long a run takes that reads so many.
+
+        >>> Pace(100_000.0, 6.0).seconds(500_000)
+        11.0
+        """
+        return self.start_seconds + events / self.speed
+
+
+def pace_of(read: Sequence[tuple[int, float]]) -> Pace:
+    """The pace of a run that had read so many events, so many seconds after its start, when a batch was done.
+
+    The batches behind the first tell the speed; what the first took longer than its events, was the start.
+    One batch tells of both together, which is the pace of restarts as long as this one.
+
+    >>> pace_of([(100, 7.0), (100, 8.0), (300, 9.0)])
+    Pace(speed=100.0, start_seconds=6.0)
+    >>> pace_of([(100, 5.0)])
+    Pace(speed=20.0, start_seconds=0.0)
+    """
+    (first, first_seconds), (last, last_seconds) = read[0], read[-1]
+    if last == first or last_seconds <= first_seconds:
+        return Pace(max(last, 1) / last_seconds)
+    speed = (last - first) / (last_seconds - first_seconds)
+    start_seconds = first_seconds - first / speed
+    return Pace(speed, start_seconds) if start_seconds >= 0 else Pace(last / last_seconds)
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
-    """The cost of a restart. speed: events a second the job reads; None when nobody knows."""
+    """The cost of a restart. pace: of the job; None when nobody knows."""
 
     replays: tuple[Replay, ...]
-    speed: float | None
+    pace: Pace | None
 
     @property
     def events(self) -> int:
@@ -75,30 +110,30 @@ class Estimate:
 
     @property
     def seconds(self) -> float | None:
-        """How long the replay takes."""
-        return None if self.speed is None else self.events / self.speed
+        """How long it takes until everything is read again."""
+        return None if self.pace is None else self.pace.seconds(self.events)
 
     def catch_up_seconds(self, gap_ticks: int) -> float | None:
         """How long it takes to catch up after a failure that lasted for `gap_ticks`."""
-        if self.speed is None:
+        if self.pace is None:
             return None
         rate = sum(each.stream.events_per_second for each in self.replays)
-        return rate * gap_ticks / TICKS_PER_SECOND / self.speed
+        return self.pace.seconds(rate * gap_ticks / TICKS_PER_SECOND)
 
 
 def estimate(
     streams: Sequence[Stream],
     backs: Mapping[str, ReadBack],
-    speed: float | None,
+    pace: Pace | None,
     retention_ticks: Mapping[str, int],
 ) -> Estimate:
     """The cost of a restart of a job that reads these streams.
 
     >>> back = ReadBack(3600 * TICKS_PER_SECOND, 300 * TICKS_PER_SECOND, None)
-    >>> estimate([Stream("in", "0", 1000.0, 100.0)], {"in": back}, 500_000.0, {}).seconds
-    7.8
+    >>> estimate([Stream("in", "0", 1000.0, 100.0)], {"in": back}, Pace(500_000.0, 6.0), {}).seconds
+    13.8
     """
-    return Estimate(tuple(_replay(each, backs[each.input], retention_ticks) for each in streams), speed)
+    return Estimate(tuple(_replay(each, backs[each.input], retention_ticks) for each in streams), pace)
 
 
 def _replay(stream: Stream, back: ReadBack, retention_ticks: Mapping[str, int]) -> Replay:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tideglass.job.estimate import Pace, pace_of
 from tideglass.job.metrics import Metrics
 from tideglass.job.options import RunOptions
 from tideglass.job.outputs import BatchRows
@@ -26,15 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What a restart took: events read again, and the seconds from the start until they were."""
+    """What a restart took: events read again, the seconds from the start until they were, and its pace."""
 
     events: int
     seconds: float
-
-    @property
-    def speed(self) -> float:
-        """Events a second, the start included."""
-        return self.events / self.seconds
+    pace: Pace
 
 
 def experiment(
@@ -53,11 +50,12 @@ def experiment(
             accept_partial=True,
         )
         began = time.monotonic()
-        ended = began
+        read: list[tuple[int, float]] = []
 
-        def watch(_: int, __: BatchRows, ___: Metrics) -> None:
-            nonlocal ended
-            ended = time.monotonic()
+        def watch(_: int, __: BatchRows, metrics: Metrics) -> None:
+            read.append((metrics.events, time.monotonic() - began))
 
         metrics = run(plan_job(project, chosen), watch, spark)
-        return Experiment(metrics.events, max(ended - began, 1e-9))
+        caught_up_seconds = next((seconds for events, seconds in read if events == metrics.events), None)
+        seconds = time.monotonic() - began if caught_up_seconds is None else caught_up_seconds
+        return Experiment(metrics.events, seconds, pace_of(read or [(0, seconds)]))

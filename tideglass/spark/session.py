@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from tideglass.core.errors import TideglassError
 from tideglass.spark.java import use_java
+from tideglass.spark.nursery import start_nursery
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,51 +84,108 @@ class Libraries:
         return {"spark.jars": ",".join(str(jar.resolve()) for jar in found)}
 
 
+class _Session(threading.Thread):
+    """Makes the session of this process, once; whoever wants it waits here."""
+
+    def __init__(self, cores: int | None, log: Path | None, libraries: Libraries) -> None:
+        super().__init__(name="tideglass-session", daemon=True)  # an error elsewhere may end the process
+        self._cores = cores
+        self._log = log
+        self._libraries = libraries
+        self._made: SparkSession | None = None
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._made = _make(self._cores, self._log, self._libraries)
+        except Exception as error:
+            self._error = error
+
+    def wait(self) -> SparkSession:
+        self.join()
+        if self._error is not None:
+            raise self._error
+        assert self._made is not None
+        return self._made
+
+
+_begun: list[_Session] = []
+
+
+def begin_session(
+    cores: int | None = None, log: Path | None = None, libraries: Libraries | None = None
+) -> None:
+    """Begin to make what `local_session` gives, which takes seconds, while the caller does something else."""
+    session = _Session(cores, log, libraries or Libraries())
+    session.start()
+    _begun.append(session)
+
+
 def local_session(
     cores: int | None = None, log: Path | None = None, libraries: Libraries | None = None
 ) -> SparkSession:
     """A session in this process, on `cores` cores (all of them when None).
 
     log: file for what Spark and its workers print; it would otherwise fall between our own lines.
-    libraries: none when None. A session that is already there is used as it is, except for the settings
-    above.
+    libraries: none when None. A session that is already there or begun is used as it is, except for the
+    settings above.
     """
-    use_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    for name, value in MEMORY_REUSE.items():
-        os.environ.setdefault(name, value)
-    from pyspark.sql import SparkSession
+    if _begun:
+        _begun.pop().wait()
+    return _make(cores, log, libraries or Libraries())
 
-    builder = (
-        SparkSession.Builder()
-        .master(f"local[{cores or '*'},{TASK_ATTEMPTS}]")
-        .appName("tideglass")
-        .config("spark.driver.extraJavaOptions", DRIVER_JAVA_OPTIONS)
-        .config("spark.driver.memory", os.environ.get("TIDEGLASS_DRIVER_MEMORY", "2g"))
-        .config("spark.log.level", "ERROR")
-    )
-    for name, value in (SETTINGS | (libraries or Libraries()).settings()).items():
-        builder = builder.config(name, value)
-    if log is None:
+
+def _make(cores: int | None, log: Path | None, libraries: Libraries) -> SparkSession:
+    """The session there is, with our settings; else a new one."""
+    for name, value in (MEMORY_REUSE | {"SPARK_LOCAL_IP": "127.0.0.1"}).items():
+        os.environ.setdefault(name, value)
+    settings = {
+        "spark.master": f"local[{cores or '*'},{TASK_ATTEMPTS}]",
+        "spark.app.name": "tideglass",
+        "spark.driver.extraJavaOptions": DRIVER_JAVA_OPTIONS,
+        "spark.driver.memory": os.environ.get("TIDEGLASS_DRIVER_MEMORY", "2g"),
+        "spark.log.level": "ERROR",
+        **SETTINGS,
+        **libraries.settings(),
+    }
+    with ExitStack() as opened:
+        printed = None
+        if log is not None:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            printed = opened.enter_context(log.open("ab"))
+        opened.enter_context(_interpreter(printed))
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.sql import SparkSession
+
+        context = cast("Any", SparkContext)
+        if context._gateway is None:
+            use_java()
+            conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+            printing = {} if printed is None else {"stdout": printed, "stderr": printed}
+            context._ensure_initialized(gateway=launch_gateway(conf, printing), conf=conf)
+        builder = SparkSession.Builder()
+        for name, value in settings.items():
+            builder = builder.config(name, value)
         return builder.getOrCreate()
-    with _printing_to(log):
-        return builder.getOrCreate()
+
+
+_programs: list[str] = []
 
 
 @contextmanager
-def _printing_to(path: Path) -> Generator[None]:
-    """While this lasts, processes that are started print to the file; so does this one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
+def _interpreter(printed: IO[bytes] | None) -> Generator[None]:
+    """While this lasts, the environment names what Spark starts for Python: the user's choice, else our own.
+
+    Not any longer, since commands that this process starts have a Python of their own.
+    """
+    if "PYSPARK_PYTHON" in os.environ:
+        yield
+        return
+    if not _programs:
+        _programs.append(str(start_nursery(printed) or sys.executable))
+    os.environ["PYSPARK_PYTHON"] = _programs[0]
     try:
-        with path.open("ab") as file:
-            for number in (1, 2):
-                os.dup2(file.fileno(), number)
         yield
     finally:
-        for number, old in zip((1, 2), kept, strict=True):
-            os.dup2(old, number)
-            os.close(old)
+        del os.environ["PYSPARK_PYTHON"]
