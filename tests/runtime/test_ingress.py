@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +29,8 @@ from tideglass.runtime.ingress import IngressTask
 from tideglass.runtime.keyed import KeyGroupTask
 from tideglass.runtime.local import rows_by_output
 from tideglass.runtime.message import Kind, Message, for_driver, json_body
+from tideglass.runtime.peers import Peers
+from tideglass.runtime.snapshots import Snapshots
 from tideglass.temporal.state import MemoryState
 from tideglass.testing import compile_rows, rows_in_order, run
 
@@ -78,6 +83,7 @@ class Frames:
         query: str = TWO_INPUTS,
         spec: Mapping[str, str] | None = None,
         reference: Mapping[str, GivenRows] | None = None,
+        shares: int = 1,
     ) -> None:
         infos = {name: InputInfo(name) for name in "ab"} | {
             name: InputInfo(name, "reference") for name in reference or {}
@@ -87,6 +93,10 @@ class Frames:
         ).topology
         self.references = given_rows(self.topology.references, reference or {})
         self.spec = {"arrival": "came", "partition": "p"} if spec is None else spec
+        self.shares = shares
+        self.folder = tempfile.TemporaryDirectory()
+        self.peers = Peers(Snapshots(self.folder.name))
+        self.batches = 0
         self.states: dict[Any, MemoryState] = {}
         self.messages: list[Message] = []
 
@@ -104,19 +114,24 @@ class Frames:
         for name, tables in given.items():
             needed = self.topology.fields[name]
             fields = Fields(needed.paths, needed.whole, needed.payload_types)
-            chunks: list[Message] = []
+            told: list[Message] = []
+            if known is not None:
+                told.append(Message(0, 0, Kind.KNOWN, 0, "", json_body(dict(known))))
+            if final:
+                told.append(Message(0, 0, Kind.END, 0, "", b""))
+            chunks: list[list[Message]] = [[*told] for _ in range(self.shares)]
             for task, rows in enumerate(tables):
                 for each in chunks_of_frame(
                     rows, FrameSpec(name, **self.spec), fields, "1.2", task, itertools.count()
                 ):
-                    chunks.append(Message(0, 0, Kind.CHUNK, 0, each.partition, each.to_bytes()))
-            state = self.states.setdefault(name, MemoryState())
-            task_ = IngressTask(self.topology, name, RowSink(), job, self.references)
-            if known is not None:
-                chunks.append(Message(0, 0, Kind.KNOWN, 0, "", json_body(dict(known))))
-            if final:
-                chunks.append(Message(0, 0, Kind.END, 0, "", b""))
-            sent += task_.run(reversed(chunks), state, now_ms)
+                    share = int(each.partition) % self.shares if self.shares > 1 else 0
+                    chunks[share].append(Message(0, 0, Kind.CHUNK, 0, each.partition, each.to_bytes()))
+            for share, mine in enumerate(chunks):
+                if mine or now_ms is not None or self.shares == 1:  # else Spark does not call it
+                    state = self.states.setdefault((name, share), MemoryState())
+                    task_ = IngressTask(self.topology, name, RowSink(), job, self.references, share=share)
+                    elsewhere = functools.partial(self.peers.before, self.batches, name)
+                    sent += task_.run(reversed(mine), state, now_ms, elsewhere if self.shares > 1 else None)
         for level in range(1, self.topology.levels + 1):
             received, sent = sent, []
             for key_group in range(self.topology.key_groups):
@@ -128,6 +143,8 @@ class Frames:
                         mine,
                         lambda op, at=(level, key_group): self.states.setdefault((*at, op), MemoryState()),
                     )
+        self.peers.take(self.batches, for_driver(sent))
+        self.batches += 1
         self.messages += for_driver(sent)
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
@@ -173,14 +190,15 @@ def both(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     batches=st.integers(1, 5),
     offsets=st.booleans(),
     query=st.sampled_from((TWO_INPUTS, SUBSTREAMS)),
+    shares=st.integers(1, 3),
 )
-def test_any_tasks_and_batches_give_what_the_kit_gives(
-    seed: int, tasks: int, batches: int, offsets: bool, query: str
+def test_any_tasks_batches_and_shares_give_what_the_kit_gives(
+    seed: int, tasks: int, batches: int, offsets: bool, query: str, shares: int
 ) -> None:
     rng = random.Random(seed)
     given_rows = {"a": made(seed, 60), "b": made(seed + 1, 40)}
     spec = {"arrival": "came", "partition": "p"} | ({"offset": "o"} if offsets else {})
-    frames = Frames(query, spec)
+    frames = Frames(query, spec, shares=shares)
     waiting: dict[str, list[Row]] = {"a": [], "b": []}
     for batch in range(batches):
         now: dict[str, list[pa.Table]] = {}
@@ -225,10 +243,12 @@ def test_silence_closes_windows_at_the_distance_of_the_late_tolerance() -> None:
     assert frames.rows()["counts"] == [{"n": 1}]
 
 
-def test_a_partition_that_appears_later_starts_beside_its_peers() -> None:
+@pytest.mark.parametrize("shares", [1, 2, 3])
+def test_a_partition_that_appears_later_starts_beside_its_peers(shares: int) -> None:
     frames = Frames(
         query="SELECT v, System.Timestamp() AS at INTO o FROM a TIMESTAMP BY t",
         spec={"arrival": "came", "partition": "p"},
+        shares=shares,
     )
     row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(60), "came": moment(60)}
     frames.batch({"a": [table([row])]})
@@ -248,8 +268,43 @@ def test_a_large_batch_is_sent_in_several_partial_aggregates(monkeypatch: pytest
     assert both(frames.rows()["counts"]) == both(kit(TWO_INPUTS, given_rows)["counts"])
 
 
-def test_an_input_without_a_row_ends() -> None:
-    frames = Frames()
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    shares=st.integers(2, 4),
+    cuts=st.lists(st.integers(0, 60), max_size=4).map(sorted),
+)
+def test_partitions_that_come_and_go_are_the_same_to_one_ingress_and_to_several(
+    seed: int, shares: int, cuts: list[int]
+) -> None:
+    """Rows, counters and watermarks, though a new partition starts beside peers scanned elsewhere."""
+    rng = random.Random(seed)
+    rows = [{**row, "p": rng.randrange(1 + place // 12)} for place, row in enumerate(made(seed, 60))]
+    found: list[tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]] = []
+    for number in (1, shares):
+        frames = Frames(shares=number)
+        frames.batch({"b": [table(made(seed + 1, 20))]}, now_ms=1000)
+        for first, after in itertools.pairwise((0, *cuts, 60)):
+            frames.batch({"a": [table(rows[first:after])], "b": []}, now_ms=1000 + 700 * after)
+        frames.batch({"a": [], "b": []}, final=True)
+        reports = [m.json() for m in frames.messages if m.kind is Kind.REPORT and m.target == 0]
+        last = {f"{report['input']}/{report['partition']}": report for report in reports}
+        found.append(({name: both(each) for name, each in frames.rows().items()}, last))
+    assert found[0] == found[1]
+
+
+def test_a_run_that_has_lost_what_its_partitions_had_come_to_stops(tmp_path: Path) -> None:
+    peers = Peers(Snapshots(str(tmp_path)))
+    assert peers.before(0, "a") == {}
+    peers.take(0, [])
+    assert peers.before(1, "a") == {}
+    with pytest.raises(StateError, match="after batch 1 are missing"):
+        peers.before(2, "a")
+
+
+@pytest.mark.parametrize("shares", [1, 2])
+def test_an_input_without_a_row_ends(shares: int) -> None:
+    frames = Frames(shares=shares)
     row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
     frames.batch({"a": [table([row])], "b": []}, final=True)
     assert [row["n"] for row in frames.rows()["counts"]] == [1]
@@ -290,9 +345,12 @@ SELECT a.d, a.v, r.zone INTO high FROM a TIMESTAMP BY t JOIN r ON a.d = r.d
 """
 
 
-def test_snapshots_are_told_of_once_and_count_from_that_batch_on_event_by_event_and_behind_windows() -> None:
+@pytest.mark.parametrize("shares", [1, 2])
+def test_snapshots_are_told_of_once_and_count_from_that_batch_on_event_by_event_and_behind_windows(
+    shares: int,
+) -> None:
     zones = {moment(0): [{"d": "x", "zone": "north"}], moment(12): [{"d": "x", "zone": "south"}]}
-    frames = Frames(LOOKUPS, reference={"r": zones})
+    frames = Frames(LOOKUPS, reference={"r": zones}, shares=shares)
     rows = [
         {"d": "x", "v": n, "p": n % 2, "o": n, "t": moment(t), "came": moment(t)}
         for n, t in enumerate((5, 13, 14, 25, 40, 41))

@@ -41,6 +41,7 @@ from tideglass.job.silences import SilenceJournal
 from tideglass.runtime.emission import GivenFrom
 from tideglass.runtime.emission import given as rows_given
 from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.peers import Peers
 from tideglass.runtime.scan import ScanState
 from tideglass.runtime.snapshots import Snapshots
 
@@ -224,10 +225,13 @@ def _start(
         references=replace(references, looks=False) if job.topics else references,
     )
     silences = SilenceJournal(directory.silences)
+    peers = Peers(Snapshots(str(state / "peers")))
 
     def commit(batch_id: int, messages: list[Message]) -> None:
         began = time.monotonic()
         generation = beginning.plan.generation
+        if job.topics:
+            peers.take(batch_id, messages)
         given = commit_batch(batch_id, rows_given(messages), topology.outputs, job.outputs, generation)
         for message in messages:
             if message.kind is Kind.REPORT:
@@ -260,11 +264,12 @@ def _start(
         topics=job.topics,
         files=source if inputs else None,
         sink=source.sink,
-        identity=plan_hash(topology),
+        identity=f"{plan_hash(topology)}/{topology.key_groups}",
         finished=job.options.once,
         ending=_ending(directory, beginning).exists(),
         idle_seconds=job.options.idle_seconds,
         offsets=begun.offsets,
+        peers=peers,
         references=references,
         profile=profile is not None,
     )

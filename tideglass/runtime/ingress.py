@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.plan.topology import Topology, check_partitions
 from tideglass.runtime.exchange import Exchange, Sink
 from tideglass.runtime.message import Kind, Message, json_body
+from tideglass.runtime.peers import Watermarks
 from tideglass.runtime.scan import Scan, ScanState, Silence
 from tideglass.temporal.state import State
 
@@ -57,7 +58,8 @@ class IngressTask:
     """Scans one input. Made once per worker; holds no rows between runs.
 
     job: names what the state belongs to; another job's state is refused. known: how many snapshots of each
-    reference input count where no message says so.
+    reference input count where no message says so. share: which of several ingresses of the input this is,
+    each of which has the partitions whose numbers leave the same rest; 0 where it is the only one.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class IngressTask:
         job: str,
         references: References = NO_REFERENCES,
         known: Known | None = None,
+        share: int = 0,
     ) -> None:
         self.topology = topology
+        self.share = share
         self.input_name = input_name
         self.sink = sink
         self.job = job
@@ -81,10 +85,17 @@ class IngressTask:
         """Whether silence moves a watermark of this input at all (A-04)."""
         return any(reader.policies.floor_lag_ticks is not None for reader in self._scan.readers)
 
-    def run(self, messages: Iterable[Message], state: State, now_ms: int | None = None) -> list[Message]:
+    def run(
+        self,
+        messages: Iterable[Message],
+        state: State,
+        now_ms: int | None = None,
+        elsewhere: Callable[[], Watermarks] | None = None,
+    ) -> list[Message]:
         """Scan a batch of every partition known, also of those that gave nothing.
 
-        now_ms: the time of the batch, the same when it runs again; None: silence is not told.
+        now_ms: the time of the batch, the same when it runs again; None: silence is not told. elsewhere: how
+        far all partitions of the input had come before the batch; None: all of them are scanned here.
         """
         record = self._load(state)
         if record.ended:  # what comes behind the end is no part of the run
@@ -102,20 +113,23 @@ class IngressTask:
                     FrameChunk.from_bytes(message.sender, message.body)
                 )
         fresh = sorted(given.keys() - seen.keys())
-        if final and not seen and not fresh:  # somebody must tell the stages of the end
+        others: Watermarks = {}
+        if elsewhere is not None and (fresh or (final and not seen)):
+            others = elsewhere()
+        if final and not (seen or fresh or others or self.share):  # somebody must tell the stages of the end
             fresh = [ALONE]
-        check_partitions(self.topology.readers, self.input_name, len(seen) + len(fresh))
+        check_partitions(self.topology.readers, self.input_name, len({*seen, *fresh, *others}))
         bodies = {name: state.get(_name(name)) for name in seen}
         before = {
             name: ScanState() if body is None else ScanState.from_bytes(body) for name, body in bodies.items()
         }
-        peers = list(before.values())
+        start = ScanState.above(list(others.values())) if others else ScanState.beside(list(before.values()))
         taken = {each.number for each in seen.values()}
         for name in fresh:
             number = int(name) if name.isdigit() and int(name) not in taken else _first_free(taken)
             taken.add(number)
             seen[name] = Seen(number, now_ms or 0)
-            before[name] = ScanState.beside(peers) if peers else ScanState()
+            before[name] = start
         result: list[Message] = []
         for name, each in sorted(seen.items(), key=lambda entry: entry[1].number):
             chunks, next_offset = in_order(given.get(name, []), each.next_offset)

@@ -95,13 +95,15 @@ class ScanState:
         It starts at the least of their watermarks: what they let pass is settled, an older event of
         the new partition is out of order.
         """
-        readers = {id_ for peer in peers for id_ in peer.ingress}
-        return cls(
-            {
-                id_: Ingress().raised(min(peer.ingress[id_].watermark_ticks for peer in peers))
-                for id_ in sorted(readers)
-            }
+        return cls.above(
+            [{id_: each.watermark_ticks for id_, each in peer.ingress.items()} for peer in peers]
         )
+
+    @classmethod
+    def above(cls, peers: Sequence[Mapping[int, int]]) -> ScanState:
+        """As `beside`, of the peers' watermarks by reader."""
+        readers = {id_ for peer in peers for id_ in peer}
+        return cls({id_: Ingress().raised(min(peer[id_] for peer in peers)) for id_ in sorted(readers)})
 
     def report(
         self, input_name: str, partition_name: str, errors: Sequence[object] = (), *, final: bool

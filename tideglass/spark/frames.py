@@ -28,11 +28,13 @@ from tideglass.connect.outputs.columns import fixed_columns
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core.errors import InputError, TideglassError
 from tideglass.core.profile import awaited
-from tideglass.core.types import Type
+from tideglass.core.types import PARTITION, Type
+from tideglass.plan.rules import references as references_of
 from tideglass.plan.topology import Topology
 from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.exchange import RowSink, Sink
 from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.peers import Peers
 from tideglass.runtime.profiled import profiled
 from tideglass.spark.ingress import IngressProcessor
 from tideglass.spark.key_groups import key_numbers
@@ -176,7 +178,7 @@ def query_frames(
     sink = RowSink()
     ends, idle_ms = None, IDLE_MS if streams and idles(topology) else None
     if not streams:
-        rows = end_rows(ingress_numbers(topology, inputs).values())
+        rows = end_rows(itertools.chain(*ingress_numbers(topology, inputs).values()))
         ends = spark.createDataFrame(list(rows), MESSAGE_SCHEMA)
     messages = ingressed(
         topology, inputs, sink, job, idle_ms, ends, references=references, known=references.find(None)
@@ -202,9 +204,22 @@ def idles(topology: Topology) -> bool:
     return any(reader.policies.floor_lag_ticks is not None for reader in topology.readers)
 
 
-def ingress_numbers(topology: Topology, inputs: Mapping[str, FrameInput]) -> dict[str, int]:
-    """The number Spark hashes for the ingress of each input, so that they share no task if they can."""
-    return dict(zip(inputs, key_numbers(max(topology.key_groups, len(inputs))), strict=False))
+def ingress_numbers(
+    topology: Topology, inputs: Mapping[str, FrameInput], *, shared: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """The numbers Spark hashes for the ingresses of each input, so that they share no task if they can.
+
+    shared: several ingresses have the partitions of an input between them, which must be numbers; except
+    where its substreams are such that only one partition is allowed (`asa.md` 1.7), which one must see.
+    """
+    shares = {name: topology.key_groups if shared and _may_share(topology, name) else 1 for name in inputs}
+    numbers = iter(key_numbers(max(topology.key_groups, sum(shares.values()))))
+    return {name: tuple(itertools.islice(numbers, count)) for name, count in shares.items()}
+
+
+def _may_share(topology: Topology, name: str) -> bool:
+    readers = [reader for reader in topology.readers if reader.input == name and reader.over]
+    return all(any(PARTITION in references_of(key) for key in reader.over) for reader in readers)
 
 
 def end_rows(numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
@@ -223,26 +238,28 @@ def ingressed(
     references: References = NO_REFERENCES,
     known: Known | None = None,
     profile: bool = False,
+    peers: Peers | None = None,
 ) -> DataFrame:
     """The inputs behind their policies: messages for the stages and the driver.
 
     inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to. idle_ms:
     how often silence is told; None: never. told: messages that tell the ingresses of the end and of
     snapshots. known: the snapshots that count where none is told of. profile: every task says where its
-    time went.
+    time went. peers: what several ingresses of one input tell each other; None: each input has one.
     """
-    numbers = ingress_numbers(topology, inputs)
+    numbers = ingress_numbers(topology, inputs, shared=peers is not None)
     chunks = [_chunks(each, name, numbers[name], topology, profile) for name, each in inputs.items()]
     ingress = IngressProcessor(
         topology,
         sink,
         job,
-        {number: name for name, number in numbers.items()},
+        {each: (name, share) for name, own in numbers.items() for share, each in enumerate(own)},
         key_numbers(topology.key_groups),
         idle_ms,
         references,
         known,
         profile=profile,
+        peers=peers,
     )
     return (
         reduce(DataFrame.unionAll, chunks if told is None else [*chunks, told])
@@ -273,8 +290,10 @@ def _check_session(spark: SparkSession, key_groups: int) -> None:
 # ---------------------------------------------------------------- in
 
 
-def _chunks(given: FrameInput, name: str, number: int, topology: Topology, profile: bool) -> DataFrame:
-    """The input's rows as messages of kind CHUNK for its ingress."""
+def _chunks(
+    given: FrameInput, name: str, numbers: tuple[int, ...], topology: Topology, profile: bool
+) -> DataFrame:
+    """The input's rows as messages of kind CHUNK for its ingresses, whose numbers are given."""
     df, arrival = given.df, given.arrival
     if arrival is None and df.isStreaming:
         df, arrival = df.withColumn(_BATCH_TIME, fn.current_timestamp()), _BATCH_TIME
@@ -293,9 +312,9 @@ def _chunks(given: FrameInput, name: str, number: int, topology: Topology, profi
     level = topology.level
 
     def messages(task: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
-        numbers = itertools.count()
+        places = itertools.count()
         for table in gathered(awaited(batches)):
-            for chunk in chunks_of_frame(table, spec, fields, level, task, numbers):
+            for chunk in chunks_of_frame(table, spec, fields, level, task, places):
                 yield Message(0, 0, Kind.CHUNK, 0, chunk.partition, chunk.to_bytes())
 
     def to_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -305,7 +324,15 @@ def _chunks(given: FrameInput, name: str, number: int, topology: Topology, profi
         if profile:
             made = profiled(made, topology, 0, f"task {task} of {name}")
         for each in made:
-            columns = [number], [each.level], [each.kind.value], [each.target], [each.sender], [each.body]
+            share = int(each.sender) % len(numbers) if each.kind is Kind.CHUNK and len(numbers) > 1 else 0
+            columns = (
+                [numbers[share]],
+                [each.level],
+                [each.kind.value],
+                [each.target],
+                [each.sender],
+                [each.body],
+            )
             yield pa.record_batch(list(columns), schema=ARROW_SCHEMA)
 
     # A row without columns would not be counted.

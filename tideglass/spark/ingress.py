@@ -1,4 +1,7 @@
-"""The ingress on Spark: one `transformWithState` over the inputs that are DataFrames, keyed by input."""
+"""The ingress on Spark: one `transformWithState` over the inputs that are DataFrames.
+
+It is keyed by input, and by share where several ingresses have the partitions of one between them.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,21 @@ from typing import Any
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.taskcontext import TaskContext
 
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.core.errors import StateError
 from tideglass.core.profile import awaited
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.ingress import IngressTask
 from tideglass.runtime.message import Kind, Message
+from tideglass.runtime.peers import Peers
 from tideglass.runtime.profiled import profiled
 from tideglass.spark.processor import message_of, row_of
 from tideglass.temporal.state import MemoryState
+
+_BATCH_ID = "streaming.sql.batchId"
 
 
 class _InputState(MemoryState):
@@ -37,8 +45,9 @@ class _InputState(MemoryState):
 class IngressProcessor(StatefulProcessor):
     """Hosts an IngressTask per input in Spark. Pickled to the workers; everything else is made there.
 
-    input_of: the input of each number Spark hashes. idle_ms: how often silence is told to the stages;
-    None: never. known: see IngressTask. profile: every input says where its time went.
+    input_of: the input and the share of each number Spark hashes. idle_ms: how often silence is told to the
+    stages; None: never. known: see IngressTask. profile: every ingress says where its time went. peers: tells
+    of partitions that are scanned elsewhere; None: none is.
     """
 
     def __init__(
@@ -46,13 +55,14 @@ class IngressProcessor(StatefulProcessor):
         topology: Topology,
         sink: Sink,
         job: str,
-        input_of: dict[int, str],
+        input_of: dict[int, tuple[str, int]],
         key_of: tuple[int, ...],
         idle_ms: int | None,
         references: References = NO_REFERENCES,
         known: Known | None = None,
         *,
         profile: bool = False,
+        peers: Peers | None = None,
     ) -> None:
         self._topology = topology
         self._sink = sink
@@ -63,6 +73,7 @@ class IngressProcessor(StatefulProcessor):
         self._references = references
         self._known = known
         self._profile = profile
+        self._peers = peers
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -73,7 +84,8 @@ class IngressProcessor(StatefulProcessor):
         now_ms = None if self._idle_ms is None else timerValues.getCurrentProcessingTimeInMs()
         messages = self._messages(key[0], (message_of(row, 0) for row in awaited(rows)), now_ms)
         if self._profile:
-            messages = profiled(messages, self._topology, 0, f"ingress of {self._input_of[key[0]]}")
+            name, share = self._input_of[key[0]]
+            messages = profiled(messages, self._topology, 0, f"ingress {share} of {name}")
         for message in messages:
             yield row_of(message, self._key_of)
 
@@ -85,22 +97,29 @@ class IngressProcessor(StatefulProcessor):
     def _messages(self, number: int, given: Iterable[Message], now_ms: int | None) -> Iterator[Message]:
         messages = list(given)
         yield from (each for each in messages if each.kind is Kind.REPORT)  # of who has decoded the events
+        name, share = self._input_of[number]
         task = self._tasks.get(number)
         if task is None:
             task = IngressTask(
-                self._topology,
-                self._input_of[number],
-                self._sink,
-                self._job,
-                self._references,
-                self._known,
+                self._topology, name, self._sink, self._job, self._references, self._known, share
             )
             self._tasks[number] = task
         if now_ms is not None and self._idle_ms is not None and task.idles:
             for timer_ms in list(self._handle.listTimers()):
                 self._handle.deleteTimer(timer_ms)
             self._handle.registerTimer(now_ms + self._idle_ms)
-        yield from task.run(messages, _InputState(self._named), now_ms)
+        peers = self._peers
+        elsewhere = None if peers is None else lambda: peers.before(_batch(), name)
+        yield from task.run(messages, _InputState(self._named), now_ms, elsewhere)
 
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def _batch() -> int:
+    """The number of the batch the task is of, as Spark tells its tasks."""
+    context = TaskContext.get()
+    number = None if context is None else context.getLocalProperty(_BATCH_ID)
+    if number is None:
+        raise StateError("Spark does not say which batch a task belongs to")
+    return int(number)

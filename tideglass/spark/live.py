@@ -12,6 +12,7 @@ which snapshots of reference data count.
 from __future__ import annotations
 
 import base64
+import itertools
 import pickle
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -31,6 +32,7 @@ from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.plan.topology import Topology
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.message import Kind, json_body
+from tideglass.runtime.peers import Peers
 from tideglass.spark.frames import end_rows, idles, ingress_numbers, ingressed
 from tideglass.spark.kafka import topic_input
 from tideglass.spark.key_groups import key_numbers
@@ -50,6 +52,7 @@ class LiveJob:
     idle_seconds: how often silence is told. offsets: per topic and partition, the first that a run without
     a checkpoint reads; a topic that is absent begins as the project says. references: reference data; those
     of `files` go by what these have found. profile: every task says where its time went.
+    peers: the ingresses of a topic are as many as there are key groups; this is what they know of each other.
     """
 
     topology: Topology
@@ -61,6 +64,7 @@ class LiveJob:
     ending: bool
     idle_seconds: float
     offsets: Mapping[str, Mapping[str, int]]
+    peers: Peers
     references: References = NO_REFERENCES
     profile: bool = False
 
@@ -75,8 +79,8 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         for name, topic in job.topics.items()
     }
     spark.dataSource.register(ToldSource)
-    numbers = tuple(ingress_numbers(job.topology, inputs).values())
-    telling = Telling(numbers, job.finished, job.ending, job.references)
+    numbers = ingress_numbers(job.topology, inputs, shared=True)
+    telling = Telling(tuple(itertools.chain(*numbers.values())), job.finished, job.ending, job.references)
     told = spark.readStream.format(ToldSource.name()).option("telling", telling.option()).load()
     # A recording tells nothing of silence; and with timers a run that is to end never would.
     has_timers = idles(job.topology) and not job.finished
@@ -90,6 +94,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         told,
         references=job.references,
         profile=job.profile,
+        peers=job.peers,
     )
     if job.files is not None:
         messages = messages.unionAll(source_of(spark, job.files))
