@@ -37,6 +37,8 @@ from tideglass.core.values import unify
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 _HEADER = b"tideglass.chunk"
+#: What crosses Spark is copied there half a dozen times, which takes longer than LZ4 does.
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 #: Offsets of messages are spread so that each event of one has its own.
 EVENTS_OF_A_MESSAGE = 1 << 20
 #: The partition of an input that names no column for it.
@@ -93,7 +95,7 @@ class FrameChunk:
         table = self.chunk.table
         metadata = {**(table.schema.metadata or {}), _HEADER: json.dumps(header).encode()}
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema.with_metadata(metadata)) as writer:
+        with pa.ipc.new_stream(sink, table.schema.with_metadata(metadata), options=_COMPRESSED) as writer:
             writer.write_table(table.combine_chunks())
         return sink.getvalue().to_pybytes()
 
