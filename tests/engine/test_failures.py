@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from oracle.strategies import Trial, clocks, events, grid_windows
 from oracle.strategies import settings as time_settings
 
+from tideglass.core import sql
 from tideglass.core.errors import ProjectError
 from tideglass.job.settings import from_job_config, from_options
 
@@ -101,3 +102,39 @@ def test_the_option_is_a_setting_of_the_test_kit_and_of_a_project() -> None:
     assert from_job_config({"OutputErrorPolicy": "Drop"}).on_error == "stop"
     with pytest.raises(ProjectError, match="on_error is 'ignore', it must be 'stop' or 'drop'"):
         from_options({"on_error": "ignore"})
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT SUM(v) AS s, MAX(v) AS m FROM i TIMESTAMP BY t GROUP BY TumblingWindow(hour, 1)",
+        "SELECT TopOne(v) OVER (ORDER BY v) AS s FROM i TIMESTAMP BY t GROUP BY TumblingWindow(hour, 1)",
+        "SELECT SUM(v) OVER (LIMIT DURATION(second, 1)) AS s FROM i TIMESTAMP BY t",
+        "SELECT AnomalyDetection_ChangePoint(v, 80, 3) OVER (LIMIT DURATION(second, 1)) AS s "
+        "FROM i TIMESTAMP BY t",
+    ],
+)
+def test_many_values_that_are_refused_take_as_many_statements_as_few(
+    query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    query_by = sql.query_by
+
+    def counted(duck: Any, statement: str, **tables: Any) -> Any:
+        asked.append(statement)
+        return query_by(duck, statement, **tables)
+
+    monkeypatch.setattr(sql, "query_by", counted)
+
+    def left_out(every: int) -> tuple[int, int]:
+        """How many of 600 rows are left out where each so-manieth is refused, and by how many statements."""
+        rows: list[dict[str, Any]] = [{"t": "2026-01-01T00:00:01Z", "v": n} for n in range(600)]
+        for row in rows[every - 1 :: every]:
+            row["v"] = "word"
+        asked.clear()
+        came = play(query, {"i": rows}, {"on_error": "drop"}, partitions=1)
+        return came.metrics.by_api_name()["Errors"], len(asked)
+
+    few, many = left_out(300), left_out(3)
+    assert (few[0], many[0]) == (2, 200)
+    assert abs(few[1] - many[1]) <= 8

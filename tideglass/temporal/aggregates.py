@@ -22,7 +22,7 @@ column keep one count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,13 +42,14 @@ from tideglass.temporal.arguments import (
     Families,
     json_sql,
     refuse,
+    refused_rows,
     sort_key_sql,
     split,
     tagged_sql,
     text_of,
 )
 from tideglass.temporal.exact import Floats, Magnitudes, lane_sql
-from tideglass.temporal.grouping import quoted
+from tideglass.temporal.grouping import Integers, quoted
 
 COUNT_OF_ROWS = "|n.rows"
 
@@ -93,6 +94,23 @@ class AggregateSpec:
         """Whether it is a user's own, in JavaScript."""
         return self.function.startswith(USERS)
 
+    @property
+    def takes(self) -> tuple[Type, ...] | None:
+        """The types of value its argument may have, beside text that is a number; None: any."""
+        if self.function in (*SUMS, *SPREADS, *PERCENTILES):
+            return NUMERIC
+        return ORDERED if self.function in EXTREMES and not self.as_text else None
+
+    def refusals(self, types: Mapping[str, Type]) -> Iterator[str | None]:
+        """SQL of what it refuses in each column it reads, as `arguments` has it; types: of the columns."""
+        if self.arg is None or types[self.arg] is Type.NULL:
+            return
+        if self.takes is not None:
+            yield split(quoted(self.arg), types[self.arg], self.takes).refused
+        if self.function in TOPS:
+            for name, descending in self.order_by:
+                yield sort_key_sql(quoted(name), types[name], descending)[1]
+
     def cell(self, kind: str) -> str:
         """Full name of a cell of this aggregate's argument."""
         return f"{self.arg}|{kind}"
@@ -117,8 +135,7 @@ class Cells:
         self.rows = rows
         self._over = over
         self.sql: dict[str, str] = {}
-        names = {spec.arg for spec in specs if spec.arg} | {c for spec in specs for c, _ in spec.order_by}
-        self._types = types_of(rows.select(sorted(names)))
+        self._types = _types_read(rows, specs)
         self._families: dict[tuple[str, tuple[Type, ...]], Families] = {}
         if count_rows:
             self.sql[COUNT_OF_ROWS] = f"count(*) {self._over}"
@@ -171,7 +188,7 @@ class Cells:
         )
 
     def _sum(self, spec: AggregateSpec) -> None:
-        families = self._split(spec, NUMERIC)
+        families = self._split(spec)
         if families.whole is not None:
             self.sql[spec.cell("whole.sum")] = f"sum({families.whole}) {self._over}"
         if families.float is not None:
@@ -188,7 +205,7 @@ class Cells:
     def _spread(self, spec: AggregateSpec) -> None:
         if spec.cell("lane.v74") in self.sql:
             return
-        column = self._split(spec, NUMERIC).doubles
+        column = self._split(spec).doubles
         if column is None:
             return
         held = query(f"SELECT {column} AS x FROM rows", rows=self.rows)["x"].combine_chunks()
@@ -222,7 +239,7 @@ class Cells:
                 f"{spec.function}({text_of(column, type_)}) {self._over}"
             )
             return
-        families = self._split(spec, ORDERED)
+        families = self._split(spec)
         for family in ("whole", "float", "datetime", "bit"):
             expression = getattr(families, family)
             if expression is not None:
@@ -231,7 +248,7 @@ class Cells:
                 )
 
     def _values(self, spec: AggregateSpec) -> None:
-        families = self._split(spec, NUMERIC)
+        families = self._split(spec)
         for family in ("whole", "float"):
             expression = getattr(families, family)
             if expression is not None:
@@ -256,9 +273,9 @@ class Cells:
     def _row_order(self) -> str:
         return ", ".join(f"'p{place}': {quoted(name)}" for place, name in enumerate(ORDER_COLUMNS))
 
-    def _split(self, spec: AggregateSpec, allowed: tuple[Type, ...]) -> Families:
+    def _split(self, spec: AggregateSpec) -> Families:
         """The families of the argument; those that need text read are columns of their own."""
-        column = str(spec.arg)
+        column, allowed = str(spec.arg), spec.takes or ()
         if (column, allowed) in self._families:
             return self._families[column, allowed]
         families = split(quoted(column), self._types[column], allowed)
@@ -296,3 +313,14 @@ class Cells:
     def _append(self, name: str, column: Any) -> None:
         if name not in self.rows.column_names:
             self.rows = self.rows.append_column(name, column)
+
+
+def refused_by(specs: Sequence[AggregateSpec], rows: pa.Table) -> Integers:
+    """The places of the rows with a value that some of the aggregates refuses."""
+    types = _types_read(rows, specs)
+    return refused_rows(rows, (refused for spec in specs for refused in spec.refusals(types)))
+
+
+def _types_read(rows: pa.Table, specs: Sequence[AggregateSpec]) -> Mapping[str, Type]:
+    names = {spec.arg for spec in specs if spec.arg} | {c for spec in specs for c, _ in spec.order_by}
+    return types_of(rows.select(sorted(names)))

@@ -23,8 +23,8 @@ from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP, Type, field, type_of
 from tideglass.core.values import flat, settle, to_variant, unify
 from tideglass.plan.nodes import AnomalyModel
-from tideglass.temporal.aggregates import AggregateSpec, Cells
-from tideglass.temporal.anomaly import detect, numbers
+from tideglass.temporal.aggregates import AggregateSpec, Cells, refused_by
+from tideglass.temporal.anomaly import detect, no_numbers, numbers
 from tideglass.temporal.grouping import Integers
 from tideglass.temporal.lookback import Booleans, Sorted, rows_of_keys
 from tideglass.temporal.moving import moving
@@ -187,7 +187,7 @@ class AnalyticFunctions:
         such rows are told of there and left out, before any function sees them.
         """
         if on_failure is not None:
-            rows = [of_sound_rows(self._checked, table, on_failure) for table in rows]
+            rows = [of_sound_rows(self._checked, table, on_failure, failing=self._refused) for table in rows]
         waiting = RowLog(state, 0, 1 + len(self._lanes), TICKS_PER_SECOND)
         taken = released(waiting, rows, progress, self.substreams)
         values: dict[str, Column] = {}
@@ -213,6 +213,18 @@ class AnalyticFunctions:
             elif lane.detectors:
                 _numbers(lane.detectors, rows, _matching(rows, lane.when))
         return rows
+
+    def _refused(self, rows: pa.Table) -> Integers:
+        """The places of the rows with a value an aggregate or a detector refuses."""
+        refused = np.zeros(rows.num_rows, np.bool_)
+        for lane in self._lanes:
+            places = np.flatnonzero(_matching(rows, lane.when))
+            given = rows.take(pa.array(places))
+            own = [spec.aggregate for spec in lane.specs if spec.aggregate is not None]
+            refused[places[refused_by(own, given)]] = True
+            for detector in lane.detectors[:1]:  # all of a lane watch the same column
+                refused[places[no_numbers(given, str(detector.arg))]] = True
+        return np.flatnonzero(refused)
 
     # ------------------------------------------------------------ one lane
 

@@ -20,7 +20,7 @@ from tideglass.core.sql import query
 from tideglass.core.types import type_of
 from tideglass.core.values import flat
 from tideglass.plan.nodes import AnomalyModel
-from tideglass.temporal.arguments import NUMERIC, json_sql, refuse, split
+from tideglass.temporal.arguments import NUMERIC, json_sql, refuse, refused_rows, split
 from tideglass.temporal.grouping import Integers, quoted
 from tideglass.temporal.lookback import Sorted
 
@@ -57,6 +57,11 @@ def numbers(rows: pa.Table, name: str, function: str, span: Span) -> tuple[Float
     column = flat(query(f"SELECT {families.doubles} AS x FROM rows", rows=rows)["x"])
     known = np.asarray(column.is_valid())
     return np.asarray(column.fill_null(0.0)), known
+
+
+def no_numbers(rows: pa.Table, name: str) -> Integers:
+    """The places of the values of a column that are no numbers."""
+    return refused_rows(rows, [split(quoted(name), type_of(rows.schema.field(name)), NUMERIC).refused])
 
 
 def detect(

@@ -7,14 +7,17 @@ the job with the service's own message (A-33).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from tideglass.core.errors import EvaluationError, FailedRow, Span
 from tideglass.core.sql import query
 from tideglass.core.types import ORDER_COLUMNS, TAG, Type
-from tideglass.temporal.grouping import quoted
+from tideglass.core.values import flat
+from tideglass.temporal.grouping import Integers, quoted
 
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 
@@ -181,6 +184,15 @@ def sort_key_sql(column: str, type_: Type, descending: bool) -> tuple[str, str |
         f"{{'k': {sign}({kind})::BIGINT, 'd': {sign}({number})::DOUBLE + 0.0, 'r': {sign}({rest})::BIGINT}}"
     )
     return struct, families.refused
+
+
+def refused_rows(rows: pa.Table, refusals: Iterable[str | None]) -> Integers:
+    """The places of all rows in which one of several `refused` is a type, by one statement."""
+    asked = dict.fromkeys(f"({refused}) IS NOT NULL" for refused in refusals if refused is not None)
+    if not asked:
+        return np.array([], np.int64)
+    found = flat(query(f"SELECT {' OR '.join(asked)} AS x FROM rows", rows=rows)["x"])
+    return np.flatnonzero(np.asarray(found))
 
 
 def refuse(

@@ -8,6 +8,7 @@ only: not on how they were cut into chunks and batches, nor on how often they we
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +30,7 @@ from tideglass.core.types import (
 )
 from tideglass.core.values import coded_text, flat
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
-from tideglass.temporal.aggregates import AggregateSpec, Cells
+from tideglass.temporal.aggregates import AggregateSpec, Cells, refused_by
 from tideglass.temporal.grouping import Grouping, stack
 from tideglass.temporal.panes import END, TIME, PaneWindow
 from tideglass.temporal.progress import Progress
@@ -95,7 +96,7 @@ class WindowAggregate:
         the aggregates name; any type of value. Raises EvaluationError for a value its function refuses;
         with `on_failure` such rows are told of there and left out.
         """
-        return of_sound_rows(self._partials, rows, on_failure)
+        return of_sound_rows(self._partials, rows, on_failure, failing=partial(refused_by, self.aggregates))
 
     def _partials(self, rows: pa.Table) -> pa.Table:
         cells = Cells(rows, self.aggregates)
