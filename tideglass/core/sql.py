@@ -18,6 +18,9 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import duckdb
 
+#: A statement of more than two seconds would draw a bar wherever the process has no program of its own.
+_SILENT = "SET enable_progress_bar = false"
+
 _connections: dict[int, duckdb.DuckDBPyConnection] = {}
 _catching: dict[int, duckdb.DuckDBPyConnection] = {}
 
@@ -37,6 +40,7 @@ def connection() -> duckdb.DuckDBPyConnection:
         )
         made.execute("SET TimeZone = 'UTC'")
         made.execute("SET preserve_insertion_order = true")
+        made.execute(_SILENT)
         _connections.clear()
         _catching.clear()
         _connections[pid] = made
@@ -55,6 +59,7 @@ def catching_connection() -> duckdb.DuckDBPyConnection:
     if pid not in _catching:
         made = duck.cursor()
         made.execute("SET TimeZone = 'UTC'")
+        made.execute(_SILENT)
         made.execute("CREATE TEMP MACRO error(m) AS list_extract([NULL], CAST('!' || m AS BIGINT))")
         made.execute("PRAGMA disable_optimizer")
         _catching[pid] = made
