@@ -22,13 +22,17 @@ def patterns_of(matching: Matching, level: str) -> Patterns:
     to it; but only what stands in front of that rest, as conditions are evaluated from the left.
     """
     definitions: list[Definition] = []
+    extremes = {value.name for value in matching.values if value.function in ("min", "max")}
     for number, variable in enumerate(matching.variables):
         own = {v.name for v in matching.values if (v.function, v.variable) == ("last", number)}
         own |= set(ORDER_COLUMNS)
         parts = list(_conjuncts(variable.condition))
         alone = list(takewhile(lambda part, own=own: references(part) <= own, parts))
-        definitions.append(Definition(_test(alone, level), _test(parts[len(alone) :], level)))
-    tests = [test for each in definitions for test in (each.alone, each.behind) if test is not None]
+        behind = _one_by_one(parts[len(alone) :], extremes)
+        definitions.append(
+            Definition(_test(alone, level) if alone else None, tuple(_test(each, level) for each in behind))
+        )
+    tests = [test for each in definitions for test in (each.alone, *each.behind) if test is not None]
     read = {name for test in tests for name in test.reads} | set(matching.measured)
     return Patterns(
         matching.keys,
@@ -53,8 +57,19 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
             yield condition
 
 
-def _test(parts: list[Expr], level: str) -> EventTest | None:
+def _one_by_one(parts: list[Expr], extremes: set[str]) -> Iterator[list[Expr]]:
+    """The conditions together; one that reads Min or Max, which may fail, only behind those before it."""
+    together: list[Expr] = []
+    for part in parts:
+        if together and references(part) & extremes:
+            yield together
+            together = []
+        together.append(part)
+    if together:
+        yield together
+
+
+def _test(parts: list[Expr], level: str) -> EventTest:
     whole = conjunction(parts)
-    if whole is None:
-        return None
+    assert whole is not None
     return EventTest(RowCondition(whole, level), tuple(sorted(references(whole) - set(ORDER_COLUMNS))))

@@ -48,7 +48,7 @@ pc: Any = pyarrow.compute  # its functions are made at import, unseen by type ch
 
 NUMBER = "$n"  # int64: names an event inside the state of one key group
 OPEN = "$open"  # bool: a match may begin here, if its number is not among the decided ones
-STAMP = "$stamp"  # int64 ticks: no row of a match that begins at the event is earlier
+STAMP = "$stamp"  # int64 ticks: the row of the match that begins at the event is not earlier
 
 #: The limit spans so many buckets: what is out of reach is dropped an eighth of it late.
 BUCKETS_PER_LIMIT = 8
@@ -234,17 +234,23 @@ class _Known:
         )
         still = self.open.copy()
         still[starts] = found.open
-        self._keep(still, earlier, logs)
+        # its row has the time of the best end so far, or of an event not looked at yet
+        firsts = np.arange(len(still)) + seen
+        known = np.flatnonzero(found.lengths > 0)
+        firsts[starts[known]] = starts[known] + found.lengths[known] - 1
+        self._keep(still, firsts, logs)
         return self._rows(starts, found, trail, on_failure)
 
-    def _keep(self, still: Booleans, earlier: Integers, logs: _Logs) -> None:
+    def _keep(self, still: Booleans, firsts: Integers, logs: _Logs) -> None:
+        """still: the events that are open yet. firsts: where the match of each may end at the earliest."""
         rows = self.events.rows
         over = self.open & ~still & ~self.new
         logs.decided.append(rows.select([SYSTEM_TIMESTAMP, NUMBER]).filter(pa.array(over)))
-        shortest = self.patterns.pattern.shortest
-        stamped = np.flatnonzero(still & (self.behind >= shortest) & (earlier < shortest))
+        ends = np.arange(len(still)) + self.behind
+        told = np.isin(rows[NUMBER].to_numpy(), _numbers(logs.stamped))
+        stamped = np.flatnonzero(still & ~told & (firsts < ends))
         names = [SYSTEM_TIMESTAMP, NUMBER, *([SUBSTREAM] if self.patterns.substreams else [])]
-        stamps = self.events.times_ticks[stamped + shortest - 1]
+        stamps = self.events.times_ticks[firsts[stamped]]
         held = rows.select(names).take(pa.array(stamped))
         logs.stamped.append(held.append_column(field(STAMP, Type.DATETIME), pa.array(stamps)))
         # an event is part of matches that begin at open events of its key, itself or earlier ones

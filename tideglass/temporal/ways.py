@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -59,10 +58,10 @@ class EventTest:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A variable. alone: what the event alone decides of its condition. behind: the rest, looked at then."""
+    """A variable. alone: what the event alone decides of its condition. behind: the rest, in this order."""
 
     alone: EventTest | None
-    behind: EventTest | None
+    behind: tuple[EventTest, ...]
 
 
 class Events:
@@ -226,7 +225,7 @@ class Pattern:
             if register not in self._registers:
                 self._registers.append(register)
             self.register_of[value.name] = self._registers.index(register)
-        tests = [each.behind for each in definitions if each.behind is not None]
+        tests = [test for each in definitions for test in each.behind]
         self._decisive = sorted({self.register_of[name] for test in tests for name in test.reads})
         counts = [len(state.moves) for state in states]
         self._counts = np.array(counts, np.int64)
@@ -234,21 +233,6 @@ class Pattern:
         moves = np.array([move for state in states for move in state.moves], np.int64).reshape(-1, 2)
         self._variables, self._nexts = moves[:, 0], moves[:, 1]
         self._accepts = np.array([state.accepts for state in states], np.bool_)
-
-    @cached_property
-    def shortest(self) -> int:
-        """Events of the shortest match there can be; MOST_EVENTS if there can be none."""
-        reached, length = {0}, 0
-        while reached and length < MOST_EVENTS:
-            if any(self._accepts[state] for state in reached):
-                return length
-            length += 1
-            reached = {
-                int(self._nexts[move])
-                for state in reached
-                for move in range(self._firsts[state], self._firsts[state] + self._counts[state])
-            }
-        return MOST_EVENTS
 
     def found(
         self,
@@ -341,10 +325,11 @@ class Pattern:
         variables, places, said = variables[keep], places[keep], said[keep]
         self._register(events, ways, variables, places)
         for variable, definition in enumerate(self.definitions):
-            own = np.flatnonzero((variables == variable) & (said == TRUE))
-            if definition.behind is not None and len(own):
-                registers = [register[own] for register in ways.registers]
-                said[own] = self._behind(events, definition.behind, places[own], registers)
+            for test in definition.behind:
+                own = np.flatnonzero((variables == variable) & (said == TRUE))
+                if len(own):
+                    registers = [register[own] for register in ways.registers]
+                    said[own] = self._behind(events, test, places[own], registers)
         fails = said == FAILS
         if drops_failing and fails.any():
             np.add.at(found.failures, ways.begins[fails], 1)
@@ -442,9 +427,8 @@ class Pattern:
         places = np.array([failing.place], np.int64)
         registers = [np.array([register], np.int64) for register in failing.registers]
         definition = self.definitions[failing.variable]
-        for test, own in ((definition.alone, None), (definition.behind, registers)):
-            if test is None:
-                continue
+        tests = [] if definition.alone is None else [(definition.alone, None)]
+        for test, own in (*tests, *((each, registers) for each in definition.behind)):
             for name in test.reads if own is not None else ():
                 if failing.registers[self.register_of[name]] < NONE:
                     return self.error_of(events, name, failing.registers[self.register_of[name]])
