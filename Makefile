@@ -33,6 +33,8 @@ $(READY): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,examples]'
 	@$(BIN)/python -m tideglass.spark.java --install
+	@echo "keeping the classes of Spark, so that it starts faster from now on"
+	@$(BIN)/tideglass prepare || echo "they are not kept; starts take longer"
 	@touch $@
 
 demo: $(READY)

