@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,11 @@ TASKS = "tideglass.spark.daemon"
 def commands() -> list[str]:
     """The command lines of the Python processes that Java has started."""
     (java,) = (each for each in psutil.Process().children() if each.name() == "java")
-    return [" ".join(each.cmdline()) for each in java.children()]
+    found: list[str] = []
+    for process in java.children():
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            found.append(" ".join(process.cmdline()))
+    return found
 
 
 def of_kind(kind: str) -> list[str]:
