@@ -15,6 +15,7 @@ import sys
 
 #: Bytes of every number that is sent; also those before a text, which say how long it is.
 NUMBER = 4
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 def received(connection: socket.socket, size: int) -> bytes:
@@ -37,16 +38,19 @@ def launch(path: str, arguments: list[str]) -> None:
         os.execv(sys.executable, [sys.executable, *arguments])
     text = json.dumps([arguments[1:], dict(os.environ), os.getcwd()]).encode()
     nursery = socket.socket(socket.AF_UNIX)
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # until there is a process to pass them on to
     try:
         nursery.connect(path)
         socket.send_fds(nursery, [len(text).to_bytes(NUMBER, "big")], [0, 1, 2])
         nursery.sendall(text)
         pid = int.from_bytes(received(nursery, NUMBER), "big")
     except OSError as error:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         print(f"no nursery ({error}), so {arguments} starts by itself", file=sys.stderr, flush=True)
         os.execv(sys.executable, [sys.executable, *arguments])
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in PASSED_ON:
         signal.signal(number, lambda received, _: os.kill(pid, received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     try:
         sys.exit(int.from_bytes(received(nursery, NUMBER), "big"))
     except OSError:  # the job is over, and with it the nursery; the process has heard of that by itself
