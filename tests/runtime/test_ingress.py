@@ -399,3 +399,21 @@ def test_snapshots_known_from_the_start_give_what_the_kit_gives(seed: int, batch
     assert {name: both(rows) for name, rows in frames.rows().items()} == {
         name: both(rows) for name, rows in expected.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (pa.array([3, None, 3, 1]), {"1": 1, "3": 2, "null": 1}),
+        (pa.array(["b", "null", None, "a"]), {"a": 1, "b": 1, "null": 2}),
+        (pa.array([1.5, None, 1.5, -0.0]), {"-0": 1, "1.5": 2, "null": 1}),
+        (pa.array([True, False, None, True]), {"false": 1, "null": 1, "true": 2}),
+        (pa.array(["x", "y", "x", None]).dictionary_encode(), {"null": 1, "x": 2, "y": 1}),
+    ],
+)
+def test_a_partition_is_named_by_the_text_of_its_value(values: pa.Array, names: dict[str, int]) -> None:
+    rows = pa.table({"p": values, "v": pa.array(range(4))})
+    chunks = chunks_of_frame(
+        rows, FrameSpec("a", partition="p"), Fields((("v",),), False, ()), "1.2", 0, itertools.count()
+    )
+    assert {each.partition: each.chunk.table.num_rows for each in chunks} == names

@@ -164,10 +164,10 @@ def _by_partition(table: pa.Table, spec: FrameSpec) -> Iterator[tuple[str, pa.Ta
         yield ALONE, table
         return
     column = value_column(flat(table[spec.partition]))[0]
-    texts = pc.fill_null(pc.cast(column, pa.string()), "null")
-    encoded = flat(texts).dictionary_encode()
-    names = cast("list[str]", encoded.dictionary.to_pylist())
-    codes = encoded.indices.to_numpy()
+    values = column.dictionary_encode(null_encoding="encode")  # only what differs is made a text
+    texts = pc.fill_null(pc.cast(values.dictionary, pa.string()), "null").dictionary_encode()
+    names = cast("list[str]", texts.dictionary.to_pylist())
+    codes = texts.indices.to_numpy()[values.indices.to_numpy()]
     for code in np.argsort(np.array(names)) if len(names) > 1 else range(len(names)):
         rows = codes == code
         yield names[int(code)], table if rows.all() else table.filter(pa.array(rows))
