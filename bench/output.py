@@ -60,7 +60,7 @@ class Output:
         if not changed:
             return []
         keys = ", ".join(self.key)
-        rows = duckdb.execute(f"SELECT {keys} FROM {_table(changed)}").fetchall()
+        rows = duckdb.execute(f"SELECT DISTINCT {keys} FROM {_table(changed)}").fetchall()
         new = [row for row in rows if row not in self._keys]
         self._keys.update(new)
         return new

@@ -104,11 +104,11 @@ class RestartOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Restarts:
-    """Runs the scenarios. limit_seconds: of one run."""
+    """Runs the scenarios. limitseconds_of: of one run."""
 
     rounds: int
     cores: int
-    limit_seconds: float
+    limitseconds_of: float
     console: Console
 
     def run(self, name: str) -> RestartOutcome:
@@ -139,6 +139,7 @@ class Restarts:
             with self._running(project.command("run", self.cores, "--once", "--start", _iso(at))) as job:
                 first = job.new_row(output)
                 job.finish()
+            self.console.print(f"  first new row after {first - job.started:.1f} s", style="dim")
             outcome.add("first new row", first - job.started, bar=30)
             outcome.add("caught up", job.time_of("caught up with what was there") - job.started)
             rows = f"(SELECT {_casts(TUMBLING)} FROM {output.table()})"
@@ -180,6 +181,7 @@ class Restarts:
                 else:
                     shutil.rmtree(place, ignore_errors=True)
                 took[name] = self._recover(command, output)
+                self.console.print(f"  {name}: first new row after {took[name]:.1f} s", style="dim")
                 outcome.add(f"{name}: first new row", took[name])
                 rows = f"(SELECT {_casts(TUMBLING)} FROM {output.table()})"
                 exact = name == "tideglass"
@@ -209,19 +211,20 @@ class Restarts:
             with self._running(project.command("estimate", self.cores, "--measure")) as told:
                 told.finish()
             printed = told.printed
-            predicted = re.search(r"([\d,]+) events in all, in about ([\d.]+)s", printed)
-            newest = re.search(r"restarted at (\S+)", printed)
-            if predicted is None or newest is None:
+            predicted = re.search(r"events in all, in about (\w+)", printed)
+            measured = re.search(r"restarted at (\S+): ([\d,]+) events", printed)
+            if predicted is None or measured is None:
                 raise RunFailed(printed)
-            with self._running(project.command("run", self.cores, "--once", "--start", newest[1])) as job:
+            with self._running(project.command("run", self.cores, "--once", "--start", measured[1])) as job:
                 job.finish()
             seconds = job.time_of("caught up with what was there") - job.started
             events = re.search(r"caught up with what was there in .*: ([\d,]+) events", job.printed)
             assert events is not None
-            outcome.add("predicted", float(predicted[2]))
+            self.console.print(f"  predicted {predicted[1]}, took {seconds:.1f} s", style="dim")
+            outcome.add("predicted", seconds_of(predicted[1]))
             outcome.add("actual", seconds)
-            outcome.add("off by", abs(float(predicted[2]) / seconds - 1) * 100, "%", 20)
-            wrong = abs(_number(predicted[1]) - _number(events[1]))
+            outcome.add("off by", abs(seconds_of(predicted[1]) / seconds - 1) * 100, "%", 20)
+            wrong = abs(_number(measured[2]) - _number(events[1]))
             outcome.add("events predicted wrongly", wrong, "events", 0)
 
     def _floor(self, query: str, prepared: Prepared) -> str:
@@ -252,7 +255,7 @@ class Restarts:
     @contextmanager
     def _running(self, command: Sequence[str]) -> Generator[Started]:
         """The command as processes of their own; killed at the end of the block, all at once."""
-        job = Started(command, self.limit_seconds)
+        job = Started(command, self.limitseconds_of)
         try:
             yield job
         finally:
@@ -265,6 +268,12 @@ def _iso(time_ms: int) -> str:
 
 def _casts(agreement: Agreement) -> str:
     return ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in agreement.columns.items())
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a text as 1h2m or 1m15s."""
+    units = {"h": 3600, "m": 60, "s": 1}
+    return float(sum(int(number) * units[unit] for number, unit in re.findall(r"(\d+)([hms])", text)))
 
 
 def _number(text: str) -> int:
