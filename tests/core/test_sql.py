@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
+from duckdb import DuckDBPyConnection
+
+from tideglass.core.sql import catching_connection, connection
 
 #: Groups 3 M keys in 100 MB: the keys alone are more than that.
 SPILLS = """
@@ -26,3 +32,8 @@ def test_what_does_not_fit_in_memory_spills_to_the_temporary_directory(tmp_path:
     rows, directory = done.stdout.split()
     assert (rows, Path(directory).parent) == ("3000000", tmp_path), done.stderr
     assert not Path(directory).exists()
+
+
+@pytest.mark.parametrize("made", [connection, catching_connection])
+def test_no_statement_draws_its_progress_into_what_is_printed(made: Callable[[], DuckDBPyConnection]):
+    assert made().execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]

@@ -257,8 +257,12 @@ def test_a_partition_that_appears_later_starts_beside_its_peers(shares: int) -> 
     assert frames.rows()["o"] == [{"v": 2, "at": moment(58)}, {"v": 1, "at": moment(60)}]
 
 
-def test_a_large_batch_is_sent_in_several_partial_aggregates(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("chunk_bytes", [1 << 25, 1])
+def test_a_large_batch_is_sent_in_several_partial_aggregates(
+    monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
     monkeypatch.setattr("tideglass.runtime.scan.ROWS_PER_RUN", 7)
+    monkeypatch.setattr("tideglass.runtime.exchange.CHUNK_BYTES", chunk_bytes)
     given_rows = {"a": made(3, 60), "b": made(4, 40)}
     frames = Frames()
     frames.batch(

@@ -16,6 +16,10 @@ from tideglass.runtime.message import Kind, Message, json_body
 from tideglass.temporal.grouping import stack
 from tideglass.temporal.progress import Progress
 
+#: Bytes of rows that wait to be sent as one chunk. Encoded they take a small part of that; left until the end
+#: of a large batch they would be most of what a scan holds.
+CHUNK_BYTES = 1 << 25
+
 
 class Sink(Protocol):
     """Where the rows of an output go from inside a task."""
@@ -41,13 +45,17 @@ class Exchange:
         self._sender = sender
         self._sink = sink
         self._chunks: dict[int, list[pa.Table]] = {}
+        self._sent: list[Message] = []
         self._rows: dict[str, list[pa.Table]] = {}
         self._marks: dict[int, Progress] = {}
         self._reports: list[Mapping[str, Any]] = []
         self._forwarded: list[Message] = []
 
     def send(self, op: SendOp, table: pa.Table) -> None:
-        self._chunks.setdefault(op.id, []).append(table)
+        waiting = self._chunks.setdefault(op.id, [])
+        waiting.append(table)
+        if sum(each.nbytes for each in waiting) >= CHUNK_BYTES:
+            self._send_chunk(op, self._chunks.pop(op.id))
 
     def emit(self, op: EmitOp, table: pa.Table) -> None:
         self._rows.setdefault(op.output, []).append(table)
@@ -75,15 +83,11 @@ class Exchange:
 
     def messages(self) -> list[Message]:
         """Everything, as messages."""
-        result = list(self._forwarded)
         driver = self._topology.levels + 1
         for op_id, tables in self._chunks.items():
-            op = self._send(op_id)
-            with profile.part("combining before the exchange"):
-                joined = self._joined(op, tables)
-            for key_group, part in split(joined, op.keys, self._topology.key_groups):
-                result.append(Message(key_group, op.to_level, Kind.DATA, op_id, self._sender, to_bytes(part)))
-        result += self._mark_messages()
+            self._send_chunk(self._send(op_id), tables)
+        self._chunks = {}
+        result = [*self._forwarded, *self._sent, *self._mark_messages()]
         for output, tables in self._rows.items():
             with profile.part("writing outputs"):
                 told = self._sink.put(output, unify(tables), self._sender)
@@ -94,8 +98,16 @@ class Exchange:
             result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, json_body(facts)))
         return result
 
+    def _send_chunk(self, op: SendOp, tables: list[pa.Table]) -> None:
+        """One message for every key group that has rows; chunks of one sender are named in their order."""
+        with profile.part("combining before the exchange"):
+            joined = self._joined(op, tables)
+        sender = f"{self._sender} chunk {len(self._sent):06}" if self._sent else self._sender
+        for key_group, part in split(joined, op.keys, self._topology.key_groups):
+            self._sent.append(Message(key_group, op.to_level, Kind.DATA, op.id, sender, to_bytes(part)))
+
     def _joined(self, op: SendOp, tables: list[pa.Table]) -> pa.Table:
-        """All of a sender's rows; the cells of partial aggregates have Arrow types of their own."""
+        """The rows of all tables; the cells of partial aggregates have Arrow types of their own."""
         source = self._topology.op(op.source)
         if not isinstance(source, PartialOp):
             return unify(tables)

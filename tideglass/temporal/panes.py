@@ -24,8 +24,9 @@ from tideglass.temporal.window_log import WindowLog
 TIME = "$time"  # int64 ticks of a partial: end of its pane; or the one instant of its rows
 END = "$end"  # int64 ticks: end of the window a closed row belongs to
 
-#: Panes are copied once for each window that closes; at most so many copies are made at a time.
-COPIES_AT_ONCE = 4_000_000
+#: Panes are copied once for each window that closes; at most so many copies, of some 100 bytes and
+#: twice that while they merge, are made at a time. Small enough to stay in the cache, they merge faster, too.
+COPIES_AT_ONCE = 500_000
 
 #: A window spans at most so many buckets, so that short hops in a long window do not make many.
 BUCKETS_PER_WINDOW = 64

@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute
@@ -29,7 +29,7 @@ pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by
 
 STAGING = "_staging"
 
-_ROWS = 1 << 17  # written at once; keeps the text of one step far below 2 GB
+_ROWS = 1 << 17  # made into text at once: tens of megabytes, far below the 2 GB a column can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,10 @@ def stage(table: pa.Table, spec: OutputSpec, batch_id: int, part_name: str, atte
         return Staged(str(spec.path), batch_id, "", final, 0, 0)
     staging = spec.path / STAGING
     temporary = staging / f"{batch_id:08d}-{part_name}-{attempt}.{spec.format}"
-    body = _body(table, spec)
     try:
         staging.mkdir(parents=True, exist_ok=True)
         with open(temporary, "wb") as file:
-            file.write(body)
+            _write(table, spec, file)
             file.flush()
             os.fsync(file.fileno())
             size = file.tell()
@@ -102,14 +101,14 @@ def file_prefix(batch_id: int, generation: int = 1) -> str:
     return f"part-{batch_id:08d}-" if generation == 1 else f"part-g{generation:04d}-{batch_id:08d}-"
 
 
-def _body(table: pa.Table, spec: OutputSpec) -> Any:
+def _write(table: pa.Table, spec: OutputSpec, file: BinaryIO) -> None:
     if spec.format == "json":
-        return b"".join(_ended_lines(table.slice(at, _ROWS)) for at in range(0, table.num_rows, _ROWS))
-    if spec.format == "csv":
-        return csv_bytes(table, spec.delimiter)
-    sink = pa.BufferOutputStream()
-    cast("Any", pyarrow.parquet).write_table(parquet_table(table), sink)
-    return sink.getvalue()
+        for at in range(0, table.num_rows, _ROWS):
+            file.write(_ended_lines(table.slice(at, _ROWS)))
+    elif spec.format == "csv":
+        file.write(csv_bytes(table, spec.delimiter))
+    else:
+        cast("Any", pyarrow.parquet).write_table(parquet_table(table), file)
 
 
 def _ended_lines(table: pa.Table) -> Any:
