@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from against_oracle import check_event_by_event, check_rows, reproducible
+from against_oracle import ONE_BY_ONE, check_event_by_event, check_rows, reproducible
 from cases import Case, case_paths, load
-from harness import Manner, compiled_for, manners
+from harness import AT_ONCE, Manner, compiled_for, manners, play
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -232,3 +232,21 @@ def test_a_window_by_the_key_of_a_surely_matched_event_needs_no_second_exchange(
     sure, unsure = (query.format(match(f"Last({variable}.k) AS k")) for variable in "AB")
     assert compiled_for(sure, {"x": []}, None).topology.levels == 1
     assert compiled_for(unsure, {"x": []}, None).topology.levels == 2
+
+
+# ---------------------------------------------------------------- what fails
+
+
+@pytest.mark.parametrize("manner", [AT_ONCE, ONE_BY_ONE], ids=["at once", "one by one"])
+def test_what_fails_is_counted_alike_however_the_events_come(manner: Manner) -> None:
+    query = (
+        "SELECT * FROM events TIMESTAMP BY t MATCH_RECOGNIZE (LIMIT DURATION(second, 9) PARTITION BY k "
+        "MEASURES Max(A.m) AS m AFTER MATCH SKIP TO NEXT ROW PATTERN (A+ B?) "
+        "DEFINE A AS A.v > 0, B AS CAST(B.m AS bigint) > First(A.v)) AS p"
+    )
+    values = [(1, 1), (2, "x"), (0, "y"), (1, 5), (0, "9")]
+    rows = [{"_arrival": iso(n), "t": iso(n), "k": "a", "v": v, "m": m} for n, (v, m) in enumerate(values)]
+    came = play(query, {"events": rows}, {"on_error": "drop"}, manner)
+    assert [row["m"] for row in came.rows["output"]] == [5]
+    # from the first event on "x" and "y" are no bigint, from the second "y"; and "x" is no number for Max
+    assert came.metrics.by_api_name()["Errors"] == 3 + 2

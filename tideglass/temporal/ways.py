@@ -333,8 +333,9 @@ class Pattern:
         fails = said == FAILS
         if drops_failing and fails.any():
             np.add.at(found.failures, ways.begins[fails], 1)
-            for row in np.flatnonzero(fails)[::-1]:
-                found.tests[int(ways.begins[row])] = ways.failing(row, variables, places)
+            begins, first = np.unique(ways.begins[fails], return_index=True)
+            for begin, row in zip(begins.tolist(), np.flatnonzero(fails)[first].tolist(), strict=True):
+                found.tests.setdefault(begin, ways.failing(row, variables, places))
             said[fails] = FALSE
             fails = said == FAILS
         keep = said != FALSE
