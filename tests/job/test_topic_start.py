@@ -10,20 +10,26 @@ from typing import Any
 import pytest
 from test_beginning import Bench, no_broker
 
+from tideglass.connect.inputs.frame import EVENTS_OF_A_MESSAGE
 from tideglass.connect.topics import HeldPartition, TopicInput
 from tideglass.core.errors import InputError, StateError
-from tideglass.core.time import TICKS_PER_MILLISECOND, TICKS_PER_SECOND
+from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND, TICKS_PER_SECOND
 from tideglass.job.beginning import Beginning
 from tideglass.job.beginning import begin as begin_job
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.project import ProjectInput, load_project
 from tideglass.job.replay import BEGUN, Begun
 from tideglass.job.runner import plan_job
+from tideglass.job.silences import SilenceJournal
 from tideglass.job.start import StartMode
-from tideglass.job.topic_start import Look, Offsets, begin_topics
+from tideglass.job.topic_place import ENDING, TopicPlace
+from tideglass.job.topic_start import Look, Offsets, begin_topics, input_begin
+from tideglass.runtime.beginning import PartitionBegin
+from tideglass.runtime.silences import SeenSilence
 
 TOLL = {"toll": TopicInput("toll", "b:9092", "toll-1")}
 NOW_TICKS = 1000 * TICKS_PER_SECOND
+NO_SILENCES = SilenceJournal(Path("there is none"))
 WHOLE = HeldPartition(earliest=0, end=90, oldest_ms=10_000, found=40)
 
 
@@ -37,7 +43,9 @@ def begin(
         return held
 
     read_from_ticks = {} if from_ticks is None else {"toll": from_ticks}
-    return begin_topics(TOLL, read_from_ticks, look, NOW_TICKS, accept_partial=accept_partial)
+    began = begin_topics(TOLL, read_from_ticks, look, NOW_TICKS, NO_SILENCES, accept_partial=accept_partial)
+    assert began.places == {}
+    return began.offsets
 
 
 def test_each_partition_begins_with_its_first_message_of_the_time_or_behind_its_last() -> None:
@@ -58,7 +66,7 @@ def test_the_broker_is_asked_for_the_millisecond_the_time_lies_in(from_ticks: in
         asked.append(from_ms)
         return {0: WHOLE}
 
-    begin_topics(TOLL, {"toll": from_ticks}, look, NOW_TICKS, accept_partial=False)
+    begin_topics(TOLL, {"toll": from_ticks}, look, NOW_TICKS, NO_SILENCES, accept_partial=False)
     assert asked == [asked_ms]
 
 
@@ -116,13 +124,15 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path / "heat")
 
 
-def job(bench: Bench, **options: Any) -> Job:
+def job(
+    bench: Bench, starting: str | None = "latest", options: Mapping[str, str] | None = None, **chosen: Any
+) -> Job:
     """The project's job, its input a topic that is to be followed from its end on."""
-    topic = TopicInput("sensor", "b:9092", "sensor-1", starting="latest")
+    topic = TopicInput("sensor", "b:9092", "sensor-1", starting=starting, options=options or {})
     project = replace(
         load_project(bench.folder), inputs={"sensor": ProjectInput("sensor", "stream", "Kafka", topic=topic)}
     )
-    return plan_job(project, RunOptions(live=True, cores=2, **options))
+    return plan_job(project, RunOptions(**{"live": True, "cores": 2, **chosen}))
 
 
 def started(bench: Bench, look: Look = no_broker, **options: Any) -> Beginning:
@@ -133,10 +143,28 @@ def answer(held: HeldPartition) -> Look:
     return lambda topic, from_ms: {0: held}
 
 
-def test_a_first_run_begins_as_the_project_says_and_one_that_is_asked_to_at_the_beginning(
-    bench: Bench,
+@pytest.mark.parametrize(
+    ("starting", "offset"),
+    [("latest", 90), ("earliest", 30), (None, 90), ('{"sensor-1":{"0":41}}', 41), ('{"s":{"0":-2}}', 30)],
+)
+def test_a_first_run_begins_as_the_project_says_with_the_partitions_there_are(
+    bench: Bench, starting: str | None, offset: int
 ) -> None:
-    assert started(bench).begun.offsets == {}
+    held = HeldPartition(earliest=30, end=90, oldest_ms=60_000)
+    begun = started(bench, answer(held), starting=starting).begun
+    assert begun.offsets == {"sensor": {"0": offset}}
+    there = {"0": PartitionBegin(0, (), offset * EVENTS_OF_A_MESSAGE)} if offset < 90 else {}
+    assert begun.begins == {"sensor": there}
+    assert not begun.reads_topics_again
+
+
+def test_where_options_of_the_connector_say_so_it_begins_there(bench: Bench) -> None:
+    begun = started(bench, answer(WHOLE), options={"startingTimestamp": "7"}).begun
+    assert begun.offsets == {}
+    assert begun.begins == {"sensor": {"0": PartitionBegin(0, (), 0)}}
+
+
+def test_one_that_is_asked_to_begins_at_the_beginning(bench: Bench) -> None:
     held = HeldPartition(earliest=30, end=90, oldest_ms=60_000)
     again = started(bench, answer(held), start_mode=StartMode.BEGINNING)
     assert again.begun.offsets == {"sensor": {"0": 30}}
@@ -159,12 +187,138 @@ def test_behind_a_stopped_run_a_changed_query_is_refused_and_without_a_run_there
 ) -> None:
     with pytest.raises(StateError, match="no run whose output could be gone on with"):
         started(bench, start_mode=StartMode.LAST_STOPPED)
-    started(bench)
-    bench.query(
-        "SELECT COUNT(*) AS n INTO many FROM sensor TIMESTAMP BY readAt GROUP BY TumblingWindow(s, 1)"
-    )
+    started(bench, answer(WHOLE))
+    bench.query(OTHER)
     with pytest.raises(StateError, match="the state of the last run cannot be used"):
         started(bench, start_mode=StartMode.LAST_STOPPED)
+
+
+# ---------------------------------------------------------------- behind a run that has stopped
+
+OTHER = "SELECT COUNT(*) AS n INTO many FROM sensor TIMESTAMP BY readAt GROUP BY TumblingWindow(second, 100)"
+
+
+def leave(bench: Bench, offsets: Mapping[str, int], watermarks: Mapping[str, int], **words: Any) -> None:
+    """What a run of generation 1 leaves that has read so far; watermarks in seconds."""
+    reports = {
+        partition: {"readers": [{"watermark_ticks": seconds * TICKS_PER_SECOND}]}
+        for partition, seconds in watermarks.items()
+    }
+    TopicPlace(4, offsets={"sensor": offsets}, reports={"sensor": reports}, **words).save(
+        bench.directory.generation(1)
+    )
+
+
+def answers(held: Mapping[int, HeldPartition], asked: list[int | None] | None = None) -> Look:
+    def look(topic: TopicInput, from_ms: int | None) -> Mapping[int, HeldPartition]:
+        if asked is not None:
+            asked.append(from_ms)
+        return held
+
+    return look
+
+
+def test_behind_a_stopped_run_of_another_query_its_messages_are_read_again_as_far_as_needed(
+    bench: Bench,
+) -> None:
+    # The third partition appeared while the first run was under way, the fourth thereafter.
+    first = answers({0: WHOLE, 1: WHOLE})
+    started(bench, first, starting="earliest")
+    leave(bench, {"0": 70, "1": 60, "2": 5}, {"0": 520, "1": 510, "2": 515})
+    bench.query(OTHER)
+    asked: list[int | None] = []
+    held = {
+        0: HeldPartition(earliest=0, end=90, oldest_ms=10_000, found=40),
+        1: HeldPartition(earliest=0, end=60, oldest_ms=10_000),
+        2: HeldPartition(earliest=0, end=90, oldest_ms=500_000, found=0),
+        3: HeldPartition(earliest=0, end=9, oldest_ms=600_000, found=0),
+    }
+    again = started(bench, answers(held, asked))
+    assert asked == [(510 - 100 - 300) * 1000]
+    assert (again.plan.mode, again.plan.generation) == (StartMode.LAST_STOPPED, 2)
+    assert again.start.began_from == "arrival time 1970-01-01T00:01:50.0000000Z"
+    assert "the statement that writes to 'many' is another" in again.start.changes
+    assert again.begun.offsets == {"sensor": {"0": 40, "1": 60, "2": 0, "3": 0}}
+    assert again.begun.places == {"sensor": {"0": 70, "1": 60, "2": 5}}
+    assert again.begun.reads_topics_again
+    assert sorted(again.begun.begins["sensor"]) == ["0", "1"]
+    begin = input_begin(again.begun, "sensor")
+    assert begin.until == {"0": 70 * EVENTS_OF_A_MESSAGE, "2": 5 * EVENTS_OF_A_MESSAGE}
+
+
+def test_nothing_is_read_again_that_the_stopped_run_had_not_read(bench: Bench) -> None:
+    started(bench, answer(WHOLE))  # from 90 on
+    leave(bench, {"0": 95}, {"0": 520})
+    bench.query(OTHER)
+    held = HeldPartition(earliest=50, end=120, oldest_ms=300_000, found=60)
+    again = started(bench, answer(held))
+    assert again.begun.offsets == {"sensor": {"0": 90}}
+    assert again.begun.places == {"sensor": {"0": 95}}
+
+
+def test_without_a_watermark_all_the_stopped_run_had_read_is_read_again(bench: Bench) -> None:
+    started(bench, answer(HeldPartition(earliest=0, end=20)))
+    leave(bench, {"0": 95}, {})
+    bench.query(OTHER)
+    asked: list[int | None] = []
+    again = started(bench, answers({0: WHOLE}, asked))
+    assert asked == [None]
+    assert again.begun.offsets == {"sensor": {"0": 20}}
+    assert again.begun.behind_ticks == BEFORE_ALL_TICKS
+
+
+def test_messages_that_are_gone_are_missed_only_if_the_stopped_run_needs_or_had_not_read_them(
+    bench: Bench,
+) -> None:
+    started(bench, answer(HeldPartition(earliest=0, end=20)))
+    leave(bench, {"0": 95}, {"0": 520})
+    bench.query(OTHER)
+    before = bench.everything()
+    gone = HeldPartition(earliest=97, end=120, oldest_ms=530_000, found=97)
+    with pytest.raises(InputError, match=r"RANGE_NOT_RETAINED(?s:.*)needed is what arrived from .*00:02:00Z"):
+        started(bench, answer(gone))
+    assert bench.everything() == before
+    partial = started(bench, answer(gone), accept_partial=True)
+    assert partial.begun.offsets == {"sensor": {"0": 97}}
+    assert not partial.begun.reads_topics_again
+
+
+def test_a_run_stopped_while_it_read_again_has_not_come_further_than_the_one_before(bench: Bench) -> None:
+    started(bench, answer(HeldPartition(earliest=0, end=0)))
+    leave(bench, {"0": 70}, {"0": 520})
+    bench.query(OTHER)
+    second = started(bench, answer(WHOLE))
+    place = TopicPlace(1, False, {"sensor": {"0": 65}}, {"sensor": {}})
+    place.save(bench.directory.generation(2))
+    bench.query(OTHER.replace("100", "50"))
+    third = started(bench, answer(WHOLE))
+    assert third.begun.places == second.begun.places == {"sensor": {"0": 70}}
+    assert third.begun.behind_ticks == 520 * TICKS_PER_SECOND
+    replace(place, replayed=True, offsets={"sensor": {"0": 80}}).save(bench.directory.generation(3))
+    bench.query(OTHER)
+    assert started(bench, answer(WHOLE)).begun.places == {"sensor": {"0": 80}}
+
+
+def test_what_topics_have_told_to_their_end_is_not_gone_on_with(bench: Bench) -> None:
+    started(bench, answer(WHOLE), once=True)
+    leave(bench, {"0": 90}, {"0": 520})
+    (bench.directory.generation(1) / ENDING).touch()
+    bench.query(OTHER)
+    with pytest.raises(StateError, match="cannot be used and it has read its inputs to their end"):
+        started(bench, answer(WHOLE), once=True)
+
+
+def test_silence_that_raised_events_is_reached_back_to(bench: Bench) -> None:
+    started(bench, answer(HeldPartition(earliest=0, end=0)))
+    leave(bench, {"0": 70}, {"0": 520})
+    offset = 12 * EVENTS_OF_A_MESSAGE
+    report = {"input": "sensor", "partition": "0", "next_offset": offset, "silence_held": None}
+    SilenceJournal(bench.directory.silences).take(report | {"quiet_until_ticks": 515 * TICKS_PER_SECOND})
+    bench.query(OTHER)
+    again = started(bench, answer(WHOLE))
+    assert again.begun.offsets == {"sensor": {"0": 12}}
+    (begin,) = again.begun.begins["sensor"].values()
+    assert begin.seen == (SeenSilence(offset, 515 * TICKS_PER_SECOND),)
 
 
 def test_nothing_is_written_when_the_range_is_gone(bench: Bench) -> None:
@@ -176,4 +330,4 @@ def test_nothing_is_written_when_the_range_is_gone(bench: Bench) -> None:
     assert bench.everything() == before
     partial = started(bench, gone, **at, accept_partial=True)
     assert partial.begun.offsets == {"sensor": {"0": 30}}
-    assert Begun.load(bench.directory.generation(1) / BEGUN) == partial.begun
+    assert Begun.load(bench.directory.generation(1) / BEGUN).offsets == partial.begun.offsets

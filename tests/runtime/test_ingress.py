@@ -24,6 +24,8 @@ from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
 from tideglass.job.settings import from_options
 from tideglass.plan.topology import Topology
+from tideglass.runtime.beginning import ANEW, InputBegin
+from tideglass.runtime.emission import given as rows_given
 from tideglass.runtime.exchange import RowSink
 from tideglass.runtime.ingress import IngressTask
 from tideglass.runtime.keyed import KeyGroupTask
@@ -84,13 +86,18 @@ class Frames:
         spec: Mapping[str, str] | None = None,
         reference: Mapping[str, GivenRows] | None = None,
         shares: int = 1,
+        begins: Mapping[str, InputBegin] | None = None,
+        key_groups: int = 2,
+        settings: Mapping[str, str] = SETTINGS,
     ) -> None:
         infos = {name: InputInfo(name) for name in "ab"} | {
             name: InputInfo(name, "reference") for name in reference or {}
         }
-        self.topology: Topology = compile_rows(
-            query, {}, from_options(SETTINGS), key_groups=2, known_inputs=infos
-        ).topology
+        self.compiled = compile_rows(
+            query, {}, from_options(settings), key_groups=key_groups, known_inputs=infos
+        )
+        self.topology: Topology = self.compiled.topology
+        self.begins = begins or {}
         self.references = given_rows(self.topology.references, reference or {})
         self.spec = {"arrival": "came", "partition": "p"} if spec is None else spec
         self.shares = shares
@@ -106,10 +113,14 @@ class Frames:
         now_ms: int | None = None,
         *,
         final: bool = False,
+        replayed: bool = False,
         job: str = "job",
         known: Mapping[str, int] | None = None,
     ) -> None:
-        """given: per input that has rows (or whose timer fires), the tables of its tasks in any order."""
+        """given: per input that has rows (or whose timer fires), the tables of its tasks in any order.
+
+        final, replayed, known: what the inputs are told in this batch.
+        """
         sent: list[Message] = []
         for name, tables in given.items():
             needed = self.topology.fields[name]
@@ -117,8 +128,8 @@ class Frames:
             told: list[Message] = []
             if known is not None:
                 told.append(Message(0, 0, Kind.KNOWN, 0, "", json_body(dict(known))))
-            if final:
-                told.append(Message(0, 0, Kind.END, 0, "", b""))
+            words = {Kind.END: final, Kind.REPLAYED: replayed}
+            told += [Message(0, 0, kind, 0, "", b"") for kind, said in words.items() if said]
             chunks: list[list[Message]] = [[*told] for _ in range(self.shares)]
             for task, rows in enumerate(tables):
                 for each in chunks_of_frame(
@@ -129,7 +140,10 @@ class Frames:
             for share, mine in enumerate(chunks):
                 if mine or now_ms is not None or self.shares == 1:  # else Spark does not call it
                     state = self.states.setdefault((name, share), MemoryState())
-                    task_ = IngressTask(self.topology, name, RowSink(), job, self.references, share=share)
+                    begin = self.begins.get(name, ANEW)
+                    task_ = IngressTask(
+                        self.topology, name, RowSink(), job, self.references, begin=begin, share=share
+                    )
                     elsewhere = functools.partial(self.peers.before, self.batches, name)
                     sent += task_.run(reversed(mine), state, now_ms, elsewhere if self.shares > 1 else None)
         for level in range(1, self.topology.levels + 1):
@@ -145,7 +159,7 @@ class Frames:
                     )
         self.peers.take(self.batches, for_driver(sent))
         self.batches += 1
-        self.messages += for_driver(sent)
+        self.messages += rows_given(for_driver(sent))
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         return {

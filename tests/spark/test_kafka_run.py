@@ -64,14 +64,14 @@ def message(event: Mapping[str, Any]) -> Message:
     return Message(json.dumps(body).encode(), None, event["partition"], ticks // 10_000)
 
 
-def expected(given: Iterable[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+def expected(given: Iterable[Mapping[str, Any]], query: str = QUERY) -> dict[str, list[dict[str, Any]]]:
     """The rows of the same events in this process."""
     rows = [
         {name: each[name] for name in ("device", "v", "t")}
         | {"_arrival": each["came"], "_partition": each["partition"]}
         for each in given
     ]
-    return run_rows(QUERY, {"events": rows}, settings=SETTINGS)
+    return run_rows(query, {"events": rows}, settings=SETTINGS)
 
 
 def bag(rows: Iterable[Mapping[str, Any]]) -> Counter[str]:

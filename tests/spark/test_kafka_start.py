@@ -1,4 +1,4 @@
-"""Runs that start at an output time read their topics from there, and say what a topic no longer holds."""
+"""Runs begin to read topics at an output time, or behind a run whose state does not fit any more."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
-from test_kafka_run import Live, at, bag, events, expected, stop
+from test_kafka_run import QUERY, Live, at, bag, events, expected, stop
 
 from tideglass.core.errors import InputError
-from tideglass.core.time import parse_ticks
+from tideglass.core.time import format_ticks, parse_ticks
+from tideglass.job.directory import JobDirectory
+from tideglass.job.journal import read_runs
 from tideglass.job.start import StartMode
+from tideglass.job.topic_place import TopicPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,3 +68,40 @@ def test_a_topic_that_no_longer_holds_the_range_stops_the_start_before_any_outpu
     assert not live.rows("counts")
     assert live.run(**FROM_START, accept_partial=True).events == 400
     assert bag(live.rows("counts")) == bag(since(expected(GIVEN))["counts"])
+
+
+CHANGED = QUERY.replace("TumblingWindow(second, 10)", "TumblingWindow(second, 20)")
+
+
+def test_another_query_in_other_key_groups_goes_on_behind_the_rows_of_the_one_before(
+    broker: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    live = Live(tmp_path / "job", broker, spark)
+    directory = JobDirectory.of_project(tmp_path / "job")
+    given = [*events(0, 300), *events(1, 300)]
+    live.send(given)
+    assert live.run(stop, most_messages=400).events == 400
+    before = {name: live.rows(name) for name in ("counts", "high")}
+    place = TopicPlace.load(directory.generation(1))
+    reached = format_ticks(min(place.watermark_ticks("events", partition) for partition in "01"))
+
+    (tmp_path / "job" / "job.asaql").write_text(CHANGED)
+    assert live.run(stop, most_messages=150, key_groups=3).batches == 1
+    assert {name: live.rows(name) for name in before} == before, "what is read again gives nothing"
+    metrics = live.run(most_messages=150, key_groups=3)
+    assert metrics.events == 600
+    assert metrics.catch_up is not None
+    assert metrics.catch_up.done
+    second, third = read_runs(directory.journal)[1:]
+    assert set(second.start.changes) == {
+        "the statement that writes to 'counts' is another",
+        "the key groups were 2 and are 3",
+    }
+    assert (second.start.resumed, third.start.resumed) == (False, True)
+
+    # A window that was open when the first query stopped is closed by the second, and whole.
+    rows = {name: bag(of) for name, of in expected(given, CHANGED).items()}
+    assert bag(live.rows("high")) == rows["high"]
+    later = [row for row in expected(given, CHANGED)["counts"] if row["at"] >= reached]
+    assert 0 < len(later) < rows["counts"].total()
+    assert bag(live.rows("counts")) == bag(before["counts"]) + bag(later)

@@ -18,8 +18,10 @@ from tideglass.connect.inputs.stream import StreamInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError
 from tideglass.core.time import AFTER_ALL_TICKS, parse_ticks
+from tideglass.core.values import rows_of
 from tideglass.job.settings import from_options
 from tideglass.runtime.beginning import PartitionBegin
+from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.emission import given
 from tideglass.runtime.exchange import RowSink
 from tideglass.runtime.message import Kind, Message
@@ -247,3 +249,52 @@ def test_a_run_that_begins_at_the_end_of_what_is_there_still_tells_its_watermark
     source = JobReader(replace(source.job, **replayed(files, {"0": every}, begin)))
     first = next_batch(source, None)
     assert marks(messages(source, None, first))["events/0"] == ticks_of(95)
+
+
+# ---------------------------------------------------------------- partitions that appear
+
+#: Second of arrival, partition, second of the event, and what it is stamped with: 2 and 3 appear under way.
+ARRIVING = [
+    (10, "0", 10, 10),
+    (11, "1", 10, 10),
+    (20, "0", 20, 20),
+    (20.5, "1", 19, 19),
+    (21, "2", 17, 19),  # behind the least of those before it
+    (22, "1", 22, 22),
+    (25, "0", 25, 25),
+    (26, "3", 21, 21),  # the second partition is not so far
+    (27, "2", 18, 22),  # late
+]
+
+
+@pytest.mark.parametrize("ends", [[2, 9], [2, 3, 4, 5, 6, 7, 8, 9], [2, 4, 8, 9], [3, 5, 9]], ids=str)
+def test_a_partition_that_appears_starts_where_arrival_says_wherever_batches_end(
+    tmp_path: Path, ends: list[int]
+) -> None:
+    query = "SELECT v, System.Timestamp() AS at INTO o FROM events TIMESTAMP BY t"
+    source = reader(tmp_path, folders(tmp_path / "in", finished=False), query=query, finished=False)
+    start, first = source.initialOffset(), 0
+    found: dict[int, str] = {}
+    for last in ends:
+        for number, (came, partition, second, _) in enumerate(ARRIVING[first:last], first):
+            row = event(second, "a", number) | {"arrived": at(came)}
+            write(tmp_path / "in" / partition / f"{number}.json", [row])
+        end = next_batch(source, start)
+        (tmp_path / "in" / "4").mkdir(exist_ok=True)  # appears with its first event, not before
+        for message in messages(source, start, end):
+            if message.kind is Kind.ROWS:
+                found |= {row["v"]: row["at"] for row in rows_of(from_bytes(message.body))}
+        start, first = end, last
+    assert found == {n: at(stamp) for n, (_, _, _, stamp) in enumerate(ARRIVING)}
+
+
+def test_partitions_that_appear_in_one_batch_are_scanned_in_one_task(tmp_path: Path) -> None:
+    for name in "01":
+        write(tmp_path / "in" / name / "a.json", [event(1, "a", 1)])
+    source = reader(tmp_path, folders(tmp_path / "in", finished=False), finished=False, tasks=4)
+    first = next_batch(source, None)
+    messages(source, None, first)
+    for name in "23":
+        write(tmp_path / "in" / name / "a.json", [event(2, "a", 1)])
+    shares = source.partitions(first, next_batch(source, first))
+    assert sorted([unit.partition for unit in share.units] for share in shares) == [["0"], ["1"], ["2", "3"]]

@@ -18,6 +18,9 @@ TopicFormat = Literal["json", "csv", "avro"]
 #: Messages of a batch at most, unless a project says otherwise: a batch is put into order in memory.
 MOST_MESSAGES = 1_000_000
 
+#: Options of Spark's source that say where a query begins, in lower case as Spark compares them.
+STARTING_OPTIONS = ("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp")
+
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 
 

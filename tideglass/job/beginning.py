@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, NANOSECONDS_PER_TICK, format_ticks
 from tideglass.job.changes import Changes, changes_between
 from tideglass.job.directory import JobDirectory
@@ -23,17 +25,15 @@ from tideglass.job.manifest import (
     write_manifest,
 )
 from tideglass.job.options import Job
-from tideglass.job.outputs import check_outputs, clear_outputs
+from tideglass.job.outputs import check_outputs, clear_outputs, withdraw
 from tideglass.job.recovery import last_batch
-from tideglass.job.replay import BEGUN, Begun, Left, Stopped, stopped
+from tideglass.job.replay import BEGUN, Begun, Stopped, stopped
 from tideglass.job.replay import begin as begin_reading
 from tideglass.job.silences import SilenceJournal
 from tideglass.job.start import StartFacts, StartMode, StartPlan, decide_start
 from tideglass.job.status import read_status
-from tideglass.job.topic_start import Look, begin_topics
-from tideglass.plan.replay import read_backs
-
-#: One tick is 100 ns.
+from tideglass.job.topic_start import Look, begin_as_told, begin_topics, topics_stopped
+from tideglass.plan.replay import ReadBack, read_backs
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +70,17 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
         request = replace(request, mode=None)  # of topics, where the last run stopped is in its checkpoint
     resumes = request.mode is None and changes.keeps_state
     last = Stopped()
-    if not job.topics and before is not None and not resumes:
-        last = stopped(directory.generation(before.begun.generation))
+    if before is not None and not resumes:
+        generation = directory.generation(before.begun.generation)
+        last = topics_stopped(generation, job.topics) if job.topics else stopped(generation)
     now_ticks = time.time_ns() // NANOSECONDS_PER_TICK
     plan = decide_start(request, _facts(job, directory, before, changes, last, now_ticks))
-    begun = _begun(job, directory, plan, _same_inputs(last, before, identity))
-    # The first run of a topic begins as the project says, unless it is asked to begin elsewhere.
-    if job.topics and request.mode is not None:
-        offsets = begin_topics(
-            job.topics,
-            plan.read_from_ticks,
-            look,
-            now_ticks,
-            accept_partial=plan.accept_partial or plan.mode is StartMode.BEGINNING,
+    last = _of_same_inputs(last, before, identity)
+    begun = _begun(job, directory, plan, last)
+    if job.topics and not plan.resume:
+        begun = _with_topics(
+            job, directory, plan, begun, last, look, now_ticks, asked=request.mode is not None
         )
-        begun = replace(begun, offsets=offsets)
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
     if not replaces_rows:
         goes_on = plan.resume or plan.mode is not StartMode.BEGINNING
@@ -94,6 +90,8 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
     if replaces_rows:  # without its rows no state may be resumed, whatever happens from here on
         directory.manifest.unlink(missing_ok=True)
     clear_outputs(job.outputs, rows=replaces_rows)
+    if before is not None and plan.mode is StartMode.LAST_STOPPED and not plan.resume:
+        withdraw(_written(directory, before), before.begun.generation, last.batch)
     if job.options.fresh:
         SilenceJournal(directory.silences).forget()
         JournaledReferences(str(directory.reference), ()).forget()
@@ -123,26 +121,94 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
     return Beginning(start, plan, batch, begun)
 
 
-def _same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> Left:
+def _of_same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> Stopped:
     """What was left of the inputs that are still read in the same way."""
     known = before.identity.inputs if before and before.identity else {}
-    return {name: left for name, left in last.left.items() if known.get(name) == now.inputs.get(name)}
+    same = {name for name, words in known.items() if words == now.inputs.get(name)}
+    return replace(
+        last,
+        left={name: left for name, left in last.left.items() if name in same},
+        topics={name: left for name, left in last.topics.items() if name in same},
+    )
 
 
-def _begun(job: Job, directory: JobDirectory, plan: StartPlan, left: Left) -> Begun:
+def _from_ticks(job: Job, plan: StartPlan, last: Stopped) -> tuple[int | None, Mapping[str, ReadBack]]:
+    """The time from which on rows must be complete, None for no such time, and how far it reads back."""
+    behind = plan.mode is StartMode.LAST_STOPPED
+    backs = read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=behind)
+    if not behind:
+        return next(iter(plan.emit_from_ticks.values()), None), backs
+    reached_ticks = last.watermark_ticks
+    return None if reached_ticks in (None, BEFORE_ALL_TICKS) else reached_ticks, backs
+
+
+def _behind_ticks(plan: StartPlan, last: Stopped) -> int | None:
+    """The watermark behind which the run gives rows; None if it does not go on with another's."""
+    if plan.mode is not StartMode.LAST_STOPPED:
+        return None
+    return BEFORE_ALL_TICKS if last.watermark_ticks is None else last.watermark_ticks
+
+
+def _with_topics(
+    job: Job,
+    directory: JobDirectory,
+    plan: StartPlan,
+    begun: Begun,
+    last: Stopped,
+    look: Look,
+    now_ticks: int,
+    *,
+    asked: bool,
+) -> Begun:
+    """Where the topics are to be read from, too. Raises InputError when they no longer hold what is needed.
+
+    asked: where to begin was; else a first run begins as the project says.
+    """
+    if not asked and plan.mode is StartMode.BEGINNING:
+        first = begin_as_told(job.topics, look, finished=job.options.once)
+        return replace(begun, begins={**begun.begins, **first.begins}, offsets=first.offsets)
+    from_ticks, backs = _from_ticks(job, plan, last)
+    needed, raised = {}, {}
+    if from_ticks is not None:
+        needed = {name: back.read_from_ticks(from_ticks) for name, back in backs.items()}
+        raised = {name: back.raised_from_ticks(from_ticks) for name, back in backs.items()}
+    behind_ticks = _behind_ticks(plan, last)
+    first = begin_topics(
+        job.topics,
+        needed,
+        look,
+        now_ticks,
+        SilenceJournal(directory.silences),
+        raised_from_ticks=raised,
+        left=last.topics if behind_ticks is not None else None,
+        behind_ticks=behind_ticks,
+        accept_partial=plan.accept_partial or plan.mode is StartMode.BEGINNING,
+    )
+    return replace(
+        begun,
+        begins={**begun.begins, **first.begins},
+        offsets=first.offsets,
+        places=first.places,
+        behind_ticks=behind_ticks,
+    )
+
+
+def _begun(job: Job, directory: JobDirectory, plan: StartPlan, last: Stopped) -> Begun:
     """Where the files are to be read from. Raises InputError when they no longer hold what is needed."""
     if plan.resume:
         return Begun.load(directory.generation(plan.generation) / BEGUN)
-    if not left and plan.mode is StartMode.BEGINNING:
+    left = last.left
+    if not job.inputs or (not left and plan.mode is StartMode.BEGINNING):
         return Begun()
-    from_ticks = next(iter(plan.emit_from_ticks.values()), None)
-    backs = read_backs(job.compiled.plan, job.compiled.topology)
-    behind_ticks = None
-    if plan.mode is StartMode.LAST_STOPPED:
-        reached = [each.watermark_ticks for partitions in left.values() for each in partitions.values()]
-        behind_ticks = min(reached, default=BEFORE_ALL_TICKS)
-        from_ticks = behind_ticks if behind_ticks > BEFORE_ALL_TICKS else None
-        backs = read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=True)
+    if plan.mode is StartMode.LAST_STOPPED and job.topics:
+        raise StateError(
+            "the job reads files beside topics; to go on where such a run stopped without its state is "
+            "understood, not yet supported:\n"
+            + "".join(f"  {change}\n" for change in plan.cause.split("; "))
+            + "  hint: start at an output time, --start TIME, or a new run with --fresh"
+        )
+    from_ticks, backs = _from_ticks(job, plan, last)
+    behind_ticks = _behind_ticks(plan, last)
     return begin_reading(
         {name: FileInput(spec) for name, spec in job.inputs.items()},
         backs,

@@ -13,7 +13,7 @@ import json
 import re
 import uuid
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,6 +112,20 @@ def check_outputs(specs: Mapping[str, OutputSpec | TopicOutput], ours: Collectio
                 f"the output {spec.name!r} already holds files of another run in {spec.path}\n"
                 "  hint: name another directory with --output, or replace them with --overwrite"
             )
+
+
+def withdraw(directories: Iterable[Path], generation: int, last_batch: int | None) -> None:
+    """Remove the files of batches a generation was killed in once their rows were there.
+
+    Whoever goes on behind `last_batch` (None: the beginning) gives these rows again.
+    """
+    first = 0 if last_batch is None else last_batch + 1
+    named = re.compile(re.escape(file_prefix(0, generation)).replace("00000000", r"(\d{8,})"))
+    for directory in directories:
+        for file in directory.glob("part-*"):
+            found = named.match(file.name)
+            if found is not None and int(found[1]) >= first:
+                file.unlink()
 
 
 def clear_outputs(specs: Mapping[str, OutputSpec | TopicOutput], *, rows: bool) -> None:

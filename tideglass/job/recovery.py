@@ -92,10 +92,22 @@ class CatchUp:
         )
 
 
+def logged_sources(checkpoint: Path, batch_id: int) -> list[dict[str, Any] | None]:
+    """The offset of every source at the end of a batch, from Spark's log; None of one that has none yet."""
+    # A version, Spark's own facts, then a line per source in the order of the query.
+    lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[2:]
+    return [None if line == "-" else json.loads(line) for line in lines]
+
+
 def logged_offset(checkpoint: Path, batch_id: int) -> dict[str, Any]:
-    """The offset at the end of a batch, from Spark's log; `spark.source` says what it is."""
-    # A version, Spark's own facts, then a line per source; this package's queries have one.
-    return json.loads((checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[2])
+    """The offset of the job's own source at the end of a batch; `spark.source` says what it is.
+
+    Raises LookupError where the log has none.
+    """
+    for each in logged_sources(checkpoint, batch_id):
+        if each is not None and "inputs" in each:
+            return each
+    raise LookupError(f"batch {batch_id} has no offset of the job's own source")
 
 
 def positions_of(offset: Mapping[str, Any]) -> Positions:

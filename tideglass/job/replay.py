@@ -50,16 +50,44 @@ Left = Mapping[str, Mapping[str, LeftPartition]]
 
 
 @dataclass(frozen=True, slots=True)
+class TopicLeft:
+    """How far an earlier run has read a topic. Offsets by partition.
+
+    began: of the first message it read; a partition that is absent began with its first. place: of the
+    first it did not. from_the_start: the partitions it knew before their first message. watermark_ticks: how
+    far the input had come; BEFORE_ALL_TICKS for nowhere.
+    """
+
+    began: Mapping[str, int]
+    place: Mapping[str, int]
+    from_the_start: frozenset[str]
+    watermark_ticks: int
+
+    def knows(self, partition: str, begin: int) -> bool:
+        """Whether a partition read again from `begin` on must be there before its first message.
+
+        One that appeared under way does so again, unless its first messages are not read.
+        """
+        began = self.began.get(partition, 0)
+        return partition in self.from_the_start or began < begin <= self.place.get(partition, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
-    """Where a generation stopped. left: {} when it has done no batch. ended: its inputs are at their end."""
+    """Where a generation stopped. left, topics: {} when it has done no batch. ended: its inputs are at their
+    end. batch: the last whose rows were given, None for none.
+    """
 
     left: Left = field(default_factory=dict[str, Any])
+    topics: Mapping[str, TopicLeft] = field(default_factory=dict[str, Any])
     ended: bool = False
+    batch: int | None = None
 
     @property
     def watermark_ticks(self) -> int | None:
         """The time up to which every partition had come; BEFORE_ALL_TICKS for none, None without a batch."""
         reached = [each.watermark_ticks for partitions in self.left.values() for each in partitions.values()]
+        reached += [each.watermark_ticks for each in self.topics.values()]
         return min(reached, default=None)
 
 
@@ -87,7 +115,8 @@ def stopped(generation: Path) -> Stopped:
                     if partition in begun.recorded[name]
                 }
                 for name, partitions in begun.begins.items()
-            }
+            },
+            batch=batch,
         )
     snapshots = Snapshots(str(generation / "ingress"))
     left = {
@@ -101,7 +130,7 @@ def stopped(generation: Path) -> Stopped:
         }
         for name, partitions in inputs.items()
     }
-    return Stopped(left, offset.get("final", False))
+    return Stopped(left, ended=offset.get("final", False), batch=batch)
 
 
 def _watermark_ticks(saved: bytes | None) -> int:
@@ -160,13 +189,24 @@ class Begun:
     begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
     behind_ticks: the watermark that run had left, when no row is to be given before its place is reached.
     offsets: of inputs that are topics, per partition, the first to be read; a topic that is absent begins as
-    the project says.
+    the project says. places: of topics, the first that the run before had not read, when no row is to be
+    given before; its state is built anew.
     """
 
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
     recorded: Mapping[str, Mapping[str, Sequence[Sequence[Any]]]] = field(default_factory=dict[str, Any])
     behind_ticks: int | None = None
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
+    places: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
+
+    @property
+    def reads_topics_again(self) -> bool:
+        """Whether any message is read again whose rows were given."""
+        return any(
+            place > self.offsets.get(name, {}).get(partition, 0)
+            for name, of in self.places.items()
+            for partition, place in of.items()
+        )
 
     @property
     def positions(self) -> Positions:
@@ -192,7 +232,8 @@ class Begun:
             name: {partition: _begin_of(each) for partition, each in partitions.items()}
             for name, partitions in saved["begins"].items()
         }
-        return Begun(begins, saved["recorded"], saved["behind_ticks"], saved.get("offsets", {}))
+        offsets, places = saved.get("offsets", {}), saved.get("places", {})
+        return Begun(begins, saved["recorded"], saved["behind_ticks"], offsets, places)
 
 
 def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:

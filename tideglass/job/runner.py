@@ -30,7 +30,7 @@ from tideglass.job.beginning import Beginning, begin
 from tideglass.job.directory import JobDirectory
 from tideglass.job.journal import RunStart
 from tideglass.job.lock import RunLock
-from tideglass.job.manifest import plan_hash, read_manifest
+from tideglass.job.manifest import read_manifest
 from tideglass.job.metrics import Metrics
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
@@ -38,6 +38,8 @@ from tideglass.job.profile import Profile
 from tideglass.job.project import Project, ProjectInput
 from tideglass.job.recovery import CatchUp, logged_offset, positions_of, size, there_now
 from tideglass.job.silences import SilenceJournal
+from tideglass.job.topic_place import ENDING, REPLAYED, TopicPlace, recover_topics
+from tideglass.job.topic_start import input_begin
 from tideglass.runtime.emission import GivenFrom
 from tideglass.runtime.emission import given as rows_given
 from tideglass.runtime.message import Kind, Message
@@ -148,6 +150,10 @@ def run(
         if begun is not None:
             begun(beginning.start)
         metrics = Metrics()
+        if job.topics:
+            there = {name: look(topic, None) for name, topic in job.topics.items()}
+            reached = TopicPlace.load(directory.generation(beginning.plan.generation))
+            recover_topics(metrics, reached, beginning.begun.offsets, there, beginning.start)
         with Account(job.name, directory, beginning, metrics) as account, signals(account) as take_signals:
             query = _start(job, account, watch, spark, profile)
             take_signals()
@@ -162,7 +168,7 @@ def run(
 
 def _ending(directory: JobDirectory, beginning: Beginning) -> Path:
     """The file that is there once a run with topics has read what it was to read."""
-    return directory.generation(beginning.plan.generation) / "ending"
+    return directory.generation(beginning.plan.generation) / ENDING
 
 
 def _wait(query: StreamingQuery, account: Account, profile: Profile | None) -> None:
@@ -220,14 +226,23 @@ def _start(
         tasks=session.sparkContext.defaultParallelism,
         stop_file=str(directory.stop),
         profile=profile is not None,
-        begins=begun.begins,
+        begins={name: of for name, of in begun.begins.items() if name in job.inputs},
         gives_replayed=begun.behind_ticks is None,
         references=replace(references, looks=False) if job.topics else references,
     )
     silences = SilenceJournal(directory.silences)
     peers = Peers(Snapshots(str(state / "peers")))
+    place = TopicPlace.load(state) if job.topics else TopicPlace()
+    replayed = state / REPLAYED
+
+    def tell_of_replay() -> None:
+        if begun.reads_topics_again and place.covers(begun.places):
+            replayed.touch()
+
+    tell_of_replay()  # a run that was killed may have come as far
 
     def commit(batch_id: int, messages: list[Message]) -> None:
+        nonlocal place
         began = time.monotonic()
         generation = beginning.plan.generation
         if job.topics:
@@ -236,11 +251,17 @@ def _start(
         for message in messages:
             if message.kind is Kind.REPORT:
                 silences.take(message.json())
+        if job.topics:  # once its rows are given, and before anything is said of them
+            place = place.behind(batch_id, state / "checkpoint", tuple(job.topics), messages)
+            place.save(state)
+            tell_of_replay()
         with account.changing() as metrics:
             metrics.take_batch(messages, given.rows)
             catch_up = metrics.catch_up
             if catch_up is not None and not catch_up.done:
-                reached = positions_of(logged_offset(state / "checkpoint", batch_id))
+                reached = place.positions
+                if not job.topics:
+                    reached = positions_of(logged_offset(state / "checkpoint", batch_id))
                 read = metrics.events - metrics.events_before
                 catch_up.advance(reached, read, time.monotonic())
         if watch is not None:
@@ -264,12 +285,14 @@ def _start(
         topics=job.topics,
         files=source if inputs else None,
         sink=source.sink,
-        identity=f"{plan_hash(topology)}/{topology.key_groups}",
         finished=job.options.once,
         ending=_ending(directory, beginning).exists(),
         idle_seconds=job.options.idle_seconds,
         offsets=begun.offsets,
-        peers=peers,
+        # What is read again is scanned by one ingress a topic: all its partitions are known from the start.
+        peers=None if begun.reads_topics_again else peers,
+        begins={name: input_begin(begun, name) for name in job.topics} if begun.reads_topics_again else {},
+        replayed_file=str(replayed) if begun.reads_topics_again else None,
         references=references,
         profile=profile is not None,
     )

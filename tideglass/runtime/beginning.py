@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,3 +27,19 @@ class PartitionBegin:
     def state(self) -> ScanState:
         """The state before the first event."""
         return ScanState(next_offset=self.next_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class InputBegin:
+    """Where the state of an input begins whose events come from a stream that is not ours.
+
+    partitions: those it has from the beginning. until: per partition of which something is read again, the
+    offset of the first event that is not: what the run before had read gives no rows. None: nothing is.
+    """
+
+    partitions: Mapping[str, PartitionBegin] = field(default_factory=dict[str, PartitionBegin])
+    until: Mapping[str, int] | None = None
+
+
+#: Nothing is known of the input before its first event.
+ANEW = InputBegin()

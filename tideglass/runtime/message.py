@@ -3,6 +3,7 @@
     kind      target            body
     CHUNK     -                 decoded events of the input partition `sender`, for the ingress of their input
     END       -                 the input of the ingress has ended
+    REPLAYED  -                 all inputs are where the run before had brought them; what comes is new
     DATA      SendOp id         chunk of rows for the receiving key group
     MARK      -                 JSON {send id: watermark ticks}: how far the sender has come
     AHEAD     SendOp id         chunk (substream, watermark_ticks): substreams ahead of the sender's mark
@@ -14,9 +15,9 @@
     FAILED    -                 text: a row made the query fail, so the batch must not be committed
 
 DATA, MARK, AHEAD and KNOWN are for one key group of one level; a level passes on what is for a later one.
-CHUNK and END exist only where the scan is not part of the source: with inputs that are DataFrames; there
-an ingress, too, is told of KNOWN, when it changes. The chunk of RECORDS goes to the broker from where it
-lies; the driver is told their number.
+CHUNK, END and REPLAYED exist only where the scan is no part of the source: with inputs that are DataFrames;
+there an ingress, too, is told of KNOWN, when it changes. The chunk of RECORDS goes to the broker from where
+it lies; the driver is told their number.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ RECORDS_HEAD = 8
 class Kind(StrEnum):
     CHUNK = "chunk"
     END = "end"
+    REPLAYED = "replayed"
     DATA = "data"
     MARK = "mark"
     AHEAD = "ahead"

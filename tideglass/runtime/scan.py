@@ -89,21 +89,20 @@ class ScanState:
     quiet_until_ticks: int = BEFORE_ALL_TICKS
 
     @classmethod
-    def beside(cls, peers: Sequence[ScanState]) -> ScanState:
-        """The state of a partition that appears while its peers are under way.
-
-        It starts at the least of their watermarks: what they let pass is settled, an older event of
-        the new partition is out of order.
-        """
-        return cls.above(
-            [{id_: each.watermark_ticks for id_, each in peer.ingress.items()} for peer in peers]
-        )
-
-    @classmethod
     def above(cls, peers: Sequence[Mapping[int, int]]) -> ScanState:
-        """As `beside`, of the peers' watermarks by reader."""
+        """The state of a partition that starts at the least of its peers' watermarks, by reader."""
         readers = {id_ for peer in peers for id_ in peer}
         return cls({id_: Ingress().raised(min(peer[id_] for peer in peers)) for id_ in sorted(readers)})
+
+    @property
+    def last_arrival_ticks(self) -> int:
+        """When the newest event arrived; BEFORE_ALL_TICKS for none yet."""
+        return max((each.last_arrival_ticks for each in self.ingress.values()), default=BEFORE_ALL_TICKS)
+
+    @property
+    def heard(self) -> bool:
+        """Whether any event has come."""
+        return self.last_arrival_ticks != BEFORE_ALL_TICKS
 
     def report(
         self, input_name: str, partition_name: str, errors: Sequence[object] = (), *, final: bool
@@ -247,7 +246,8 @@ class Scan:
                     rows, ingress[reader.id] = self._place(reader, partition, table, ingress[reader.id])
                     gathered[reader.id].append(rows)
             if chunk.table.num_rows:
-                if silence_held is None and not chunk.table[ARRIVAL].null_count:
+                was_quiet = state.quiet_until_ticks != BEFORE_ALL_TICKS
+                if silence_held is None and was_quiet and not chunk.table[ARRIVAL].null_count:
                     silence_held = chunk.table[ARRIVAL][0].as_py() >= state.quiet_until_ticks
                 next_offset = chunk.table[OFFSET][-1].as_py() + 1
             count += chunk.table.num_rows
@@ -277,6 +277,16 @@ class Scan:
         told = {"quiet_until_ticks": quiet_until_ticks, "silence_held": silence_held}
         exchange.report(report | told | {"gives": gives})
         return exchange.messages(), after
+
+    def behind(
+        self, partition: int, table: pa.Table, ingress: Mapping[int, Ingress], seen: Sequence[SeenSilence]
+    ) -> dict[int, Ingress]:
+        """Every reader's state behind events of a partition; where their rows go is not asked."""
+        after = dict(ingress)
+        for before, part in between_silences(table, seen):
+            after = self._idle_until(after, before)
+            after = {r.id: self._place(r, partition, part, after[r.id])[1] for r in self.readers}
+        return after
 
     def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[SeenSilence]) -> dict[int, Ingress]:
         """Every reader's state after the silences; how they are ordered does not matter."""

@@ -31,6 +31,7 @@ from tideglass.core.profile import awaited
 from tideglass.core.types import PARTITION, Type
 from tideglass.plan.rules import references as references_of
 from tideglass.plan.topology import Topology
+from tideglass.runtime.beginning import InputBegin
 from tideglass.runtime.chunk import from_bytes
 from tideglass.runtime.exchange import RowSink, Sink
 from tideglass.runtime.message import Kind, Message
@@ -178,7 +179,7 @@ def query_frames(
     sink = RowSink()
     ends, idle_ms = None, IDLE_MS if streams and idles(topology) else None
     if not streams:
-        rows = end_rows(itertools.chain(*ingress_numbers(topology, inputs).values()))
+        rows = word_rows(itertools.chain(*ingress_numbers(topology, inputs).values()), Kind.END)
         ends = spark.createDataFrame(list(rows), MESSAGE_SCHEMA)
     messages = ingressed(
         topology, inputs, sink, job, idle_ms, ends, references=references, known=references.find(None)
@@ -222,19 +223,20 @@ def _may_share(topology: Topology, name: str) -> bool:
     return all(any(PARTITION in references_of(key) for key in reader.over) for reader in readers)
 
 
-def end_rows(numbers: Iterable[int]) -> Iterator[tuple[Any, ...]]:
-    """Messages that end the inputs of these numbers; an input without a row ends as well."""
-    return ((number, 0, Kind.END.value, 0, "", b"") for number in numbers)
+def word_rows(numbers: Iterable[int], kind: Kind) -> Iterator[tuple[Any, ...]]:
+    """Messages that say the same to the ingresses of these numbers; an input without a row hears it too."""
+    return ((number, 0, kind.value, 0, "", b"") for number in numbers)
 
 
 def ingressed(
     topology: Topology,
     inputs: Mapping[str, FrameInput],
     sink: Sink,
-    job: str,
+    job: str | None,
     idle_ms: int | None,
     told: DataFrame | None = None,
     *,
+    begins: Mapping[str, InputBegin] | None = None,
     references: References = NO_REFERENCES,
     known: Known | None = None,
     profile: bool = False,
@@ -242,9 +244,10 @@ def ingressed(
 ) -> DataFrame:
     """The inputs behind their policies: messages for the stages and the driver.
 
-    inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to. idle_ms:
-    how often silence is told; None: never. told: messages that tell the ingresses of the end and of
-    snapshots. known: the snapshots that count where none is told of. profile: every task says where its
+    inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to, if that is
+    to be seen to. idle_ms: how often silence is told; None: never. told: messages that tell the ingresses
+    what they do not see. begins: by input, where its state begins; of one that is absent nothing is known
+    before. known: the snapshots that count where none is told of. profile: every task says where its
     time went. peers: what several ingresses of one input tell each other; None: each input has one.
     """
     numbers = ingress_numbers(topology, inputs, shared=peers is not None)
@@ -260,6 +263,7 @@ def ingressed(
         known,
         profile=profile,
         peers=peers,
+        begins=begins,
     )
     return (
         reduce(DataFrame.unionAll, chunks if told is None else [*chunks, told])

@@ -5,9 +5,10 @@ It is keyed by input, and by share where several ingresses have the partitions o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.taskcontext import TaskContext
@@ -16,6 +17,8 @@ from tideglass.connect.reference.references import NO_REFERENCES, Known, Referen
 from tideglass.core.errors import StateError
 from tideglass.core.profile import awaited
 from tideglass.plan.topology import Topology
+from tideglass.runtime.beginning import ANEW, InputBegin
+from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.ingress import IngressTask
 from tideglass.runtime.message import Kind, Message
@@ -28,11 +31,31 @@ _BATCH_ID = "streaming.sql.batchId"
 
 
 class _InputState(MemoryState):
-    """Named values of one input in Spark's state store; a scan keeps no chunks."""
+    """What is known of one input in Spark's state store; chunks are named values too, few and seldom."""
 
     def __init__(self, named: Any) -> None:
         super().__init__()
         self._named = named
+
+    def append(self, bucket: int, chunk: pa.Table) -> None:
+        number = self._count(bucket)
+        self.put(_chunk_name(bucket, number), to_bytes(chunk))
+        self.put(_chunk_name(bucket), str(number + 1).encode())
+
+    def read(self, bucket: int) -> list[pa.Table]:
+        bodies = [self.get(_chunk_name(bucket, number)) for number in range(self._count(bucket))]
+        return [from_bytes(body) for body in bodies if body is not None]
+
+    def take(self, bucket: int) -> list[pa.Table]:
+        found = self.read(bucket)
+        for number in range(self._count(bucket)):
+            self._named.removeKey((_chunk_name(bucket, number),))
+        if found:
+            self._named.removeKey((_chunk_name(bucket),))
+        return found
+
+    def _count(self, bucket: int) -> int:
+        return int(self.get(_chunk_name(bucket)) or b"0")
 
     def get(self, name: str) -> bytes | None:
         found = self._named.getValue((name,))
@@ -42,19 +65,23 @@ class _InputState(MemoryState):
         self._named.updateValue((name,), (value,))
 
 
+def _chunk_name(bucket: int, number: int | None = None) -> str:
+    return f"chunks of {bucket}" if number is None else f"chunk {number} of {bucket}"
+
+
 class IngressProcessor(StatefulProcessor):
     """Hosts an IngressTask per input in Spark. Pickled to the workers; everything else is made there.
 
     input_of: the input and the share of each number Spark hashes. idle_ms: how often silence is told to the
     stages; None: never. known: see IngressTask. profile: every ingress says where its time went. peers: tells
-    of partitions that are scanned elsewhere; None: none is.
+    of partitions that are scanned elsewhere; None: none is. begins: by input, where its state begins.
     """
 
     def __init__(
         self,
         topology: Topology,
         sink: Sink,
-        job: str,
+        job: str | None,
         input_of: dict[int, tuple[str, int]],
         key_of: tuple[int, ...],
         idle_ms: int | None,
@@ -63,6 +90,7 @@ class IngressProcessor(StatefulProcessor):
         *,
         profile: bool = False,
         peers: Peers | None = None,
+        begins: Mapping[str, InputBegin] | None = None,
     ) -> None:
         self._topology = topology
         self._sink = sink
@@ -74,6 +102,7 @@ class IngressProcessor(StatefulProcessor):
         self._known = known
         self._profile = profile
         self._peers = peers
+        self._begins = begins or {}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -101,7 +130,14 @@ class IngressProcessor(StatefulProcessor):
         task = self._tasks.get(number)
         if task is None:
             task = IngressTask(
-                self._topology, name, self._sink, self._job, self._references, self._known, share
+                self._topology,
+                name,
+                self._sink,
+                self._job,
+                self._references,
+                self._known,
+                self._begins.get(name, ANEW),
+                share,
             )
             self._tasks[number] = task
         if now_ms is not None and self._idle_ms is not None and task.idles:

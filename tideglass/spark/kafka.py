@@ -19,7 +19,7 @@ from pyspark.sql import functions as fn
 
 from tideglass.connect.formats.avro import checked_schema
 from tideglass.connect.formats.messages import MessageFormat, Payload
-from tideglass.connect.topics import TopicInput, resolved
+from tideglass.connect.topics import STARTING_OPTIONS, TopicInput, resolved
 from tideglass.core.errors import TideglassError
 from tideglass.spark.frames import FrameInput
 
@@ -28,8 +28,6 @@ CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 JSON = Payload()
 _LOG_APPEND_TIME = 1
-#: Options of Spark's source that say where a query begins, in lower case as Spark compares them.
-_STARTING = ("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp")
 _METADATA = {"KafkaKey": "key", "KafkaHeaders": "headers", "KafkaTopic": "topic"}
 
 
@@ -111,7 +109,7 @@ def starting_options(
             "startingOffsets": given.starting or ("earliest" if finished else "latest"),
             **given.options,
         }
-    others = {name: value for name, value in given.options.items() if name.lower() not in _STARTING}
+    others = {name: value for name, value in given.options.items() if name.lower() not in STARTING_OPTIONS}
     return others | {"startingOffsets": json.dumps({topic: dict(offsets)})}
 
 

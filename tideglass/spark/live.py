@@ -4,9 +4,10 @@
     files  ──the job's own source────────────┴▶ stage 1 … n ──▶ the driver's commit
 
 A live input has no end of its own. A run that is to end reads what is there and is then started once more
-with `ending`, which reads what came meanwhile and ends every input in one last batch. What the ingresses
-cannot see for themselves comes to them through a source of its own, whose offset Spark logs: the end, and
-which snapshots of reference data count.
+with `ending`, which reads what came meanwhile and ends every input in one last batch. A run that reads again
+what the run before had read is told by a file that all of it is read. What the ingresses cannot see for
+themselves comes to them through a source of its own, whose offset Spark logs: that everything is read again,
+so that all inputs go on to what is new in one batch, the end, and which snapshots of reference data count.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pickle
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -30,10 +32,11 @@ from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.connect.topics import TopicInput
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.plan.topology import Topology
+from tideglass.runtime.beginning import InputBegin
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.message import Kind, json_body
 from tideglass.runtime.peers import Peers
-from tideglass.spark.frames import end_rows, idles, ingress_numbers, ingressed
+from tideglass.spark.frames import idles, ingress_numbers, ingressed, word_rows
 from tideglass.spark.kafka import topic_input
 from tideglass.spark.key_groups import key_numbers
 from tideglass.spark.processor import MESSAGE_SCHEMA
@@ -47,24 +50,27 @@ _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 class LiveJob:
     """A job some of whose inputs are topics.
 
-    topics: by the topology's names. files: the other inputs, None if there are none. identity: what the
-    state in a checkpoint must belong to. finished: the run is to end. ending: it ends now.
+    topics: by the topology's names. files: the other inputs, None if there are none. finished: the run is to
+    end. ending: it ends now.
     idle_seconds: how often silence is told. offsets: per topic and partition, the first that a run without
     a checkpoint reads; a topic that is absent begins as the project says. references: reference data; those
     of `files` go by what these have found. profile: every task says where its time went.
     peers: the ingresses of a topic are as many as there are key groups; this is what they know of each other.
+    None: a topic has one. begins: per topic, where the state of its ingress begins. replayed_file: there once
+    all is read again that the run before had read; None when nothing is.
     """
 
     topology: Topology
     topics: Mapping[str, TopicInput]
     files: SourceJob | None
     sink: Sink
-    identity: str
     finished: bool
     ending: bool
     idle_seconds: float
     offsets: Mapping[str, Mapping[str, int]]
-    peers: Peers
+    peers: Peers | None
+    begins: Mapping[str, InputBegin]
+    replayed_file: str | None = None
     references: References = NO_REFERENCES
     profile: bool = False
 
@@ -79,8 +85,10 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         for name, topic in job.topics.items()
     }
     spark.dataSource.register(ToldSource)
-    numbers = ingress_numbers(job.topology, inputs, shared=True)
-    telling = Telling(tuple(itertools.chain(*numbers.values())), job.finished, job.ending, job.references)
+    numbers = tuple(
+        itertools.chain(*ingress_numbers(job.topology, inputs, shared=job.peers is not None).values())
+    )
+    telling = Telling(numbers, job.finished, job.ending, job.replayed_file, job.references)
     told = spark.readStream.format(ToldSource.name()).option("telling", telling.option()).load()
     # A recording tells nothing of silence; and with timers a run that is to end never would.
     has_timers = idles(job.topology) and not job.finished
@@ -89,9 +97,10 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         job.topology,
         inputs,
         job.sink,
-        job.identity,
+        None,
         idle_ms,
         told,
+        begins=job.begins,
         references=job.references,
         profile=job.profile,
         peers=job.peers,
@@ -119,12 +128,13 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
 class Telling:
     """What the source needs; travels to Spark's processes as one pickled option.
 
-    numbers: of the ingresses. finished, ending, references: see LiveJob.
+    numbers: of the ingresses. finished, ending, replayed_file, references: see LiveJob.
     """
 
     numbers: tuple[int, ...]
     finished: bool
     ending: bool
+    replayed_file: str | None
     references: References
 
     def option(self) -> str:
@@ -138,8 +148,8 @@ class Telling:
 
 
 class ToldSource(DataSource):
-    """The data source `tideglass_told`: tells every ingress of snapshots found, and once, when `ending`, of
-    its end."""
+    """The data source `tideglass_told`: tells every ingress of snapshots found, once that everything is read
+    again, and once, when `ending`, of its end."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options
@@ -164,7 +174,7 @@ class ToldPartition(InputPartition):
 
 
 class ToldReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offset says what has been told: whether the end, and how many snapshots."""
+    """Its offset says what has been told: how many snapshots, whether all is read again, whether the end."""
 
     def __init__(self, telling: Telling) -> None:
         self.telling = telling
@@ -173,20 +183,27 @@ class ToldReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"ended": False, "known": {}}
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing to record: what there is to tell is there from the start."""
+        """Nothing to record: what there is to tell shows when it is there."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         now_ticks = None if self.telling.finished else time.time_ns() // NANOSECONDS_PER_TICK
         known = dict(self.telling.references.find(now_ticks))
-        return {"ended": start["ended"] or self.telling.ending, "known": known}
+        told = {**start, "known": known}
+        file = self.telling.replayed_file
+        if file is not None and Path(file).exists():
+            told["replayed"] = True
+        if self.telling.ending and (file is None or told.get("replayed", False)):
+            told["ended"] = True
+        return told
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ToldPartition]:
         rows: list[tuple[Any, ...]] = []
         if end["known"] != start.get("known", {}):  # absent where an older version has begun the run
             body = json_body(end["known"])
             rows += [(number, 0, Kind.KNOWN.value, 0, "", body) for number in self.telling.numbers]
-        if end["ended"] and not start["ended"]:
-            rows += end_rows(self.telling.numbers)
+        for name, kind in (("replayed", Kind.REPLAYED), ("ended", Kind.END)):
+            if end.get(name, False) and not start.get(name, False):
+                rows += word_rows(self.telling.numbers, kind)
         return [ToldPartition(tuple(rows))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:

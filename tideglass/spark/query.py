@@ -14,6 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.connect.topics import TopicOutput
 from tideglass.plan.topology import Topology
+from tideglass.runtime.emission import given
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.message import Kind, Message, for_driver, raise_failure
 from tideglass.spark.checkpoint import relocate
@@ -131,7 +132,7 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
             try:
                 messages = for_driver(_messages(with_heads(kept)))
                 raise_failure(messages)  # before anything of the batch is written
-                write_records(kept, messages, options.topics)
+                write_records(kept, given(messages), options.topics)
             finally:
                 kept.unpersist()
         commit(batch_id, messages)

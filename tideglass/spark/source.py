@@ -23,12 +23,14 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from tideglass.connect.inputs.reading import Chunk
 from tideglass.connect.inputs.stream import StreamInput
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core.errors import EvaluationError, StateError
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.plan.topology import Topology, check_partitions
 from tideglass.runtime.beginning import PartitionBegin
+from tideglass.runtime.births import Share, born
 from tideglass.runtime.exchange import Exchange, Sink
 from tideglass.runtime.message import Message, failure
 from tideglass.runtime.profiled import profiled
@@ -90,11 +92,22 @@ class SourceJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Peer:
+    """A partition that was there before another appeared, and its share of the same batch."""
+
+    partition: str
+    number: int
+    start: list[Any]
+    end: list[Any]
+    seen: tuple[SeenSilence, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """One input partition's share of a batch.
 
-    ended: it gives nothing after this batch. peers: the partitions of the input that were there before;
-    a new one must not hold back, nor bring rows behind, what they have already let pass.
+    ended: it gives nothing after this batch. is_new: it was not there before. peers: of such a one, the
+    others that were, which say where it starts (`runtime.births`).
     """
 
     input: str
@@ -106,7 +119,7 @@ class Unit:
     ended: bool
     size: int
     is_new: bool
-    peers: tuple[str, ...]
+    peers: tuple[Peer, ...]
     seen: tuple[SeenSilence, ...]
     gives: bool
 
@@ -183,6 +196,8 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 ended = source.ended(latest)
             else:  # without any partition there would be nobody to tell the stages of its end
                 latest = _ALONE
+            # What appears under way is there from its first event on.
+            latest = {name: own for name, own in latest.items() if own or name in before or not before}
             check_partitions(self.job.topology.readers, source.name, len(latest))
             inputs[source.name] = _states(
                 before, latest, ended, now_ms, heard=replaying or not start["batch"]
@@ -209,18 +224,23 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return now_ms - start["at_ms"] >= self.job.idle_seconds * 1000
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ScanPartition]:
-        """The batch's units, spread over at most `tasks` tasks by size, largest first."""
-        units: list[Unit] = []
+        """The batch's units, spread over at most `tasks` tasks by size, largest first.
+
+        Those of an input that have just appeared stay together: each decides where the next one starts.
+        """
+        groups: list[list[Unit]] = []
         for source in self.job.inputs:
             name = source.name
             before = start["inputs"].get(name, {})
-            units += [
+            units = [
                 self._unit(name, partition, before, state, end)
                 for partition, state in end["inputs"][name].items()
             ]
-        shares: list[list[Unit]] = [[] for _ in range(max(1, min(self.job.tasks, len(units))))]
-        for unit in sorted(units, key=lambda u: -u.size):
-            min(shares, key=lambda share: sum(u.size + 1 for u in share)).append(unit)
+            groups += [[unit] for unit in units if not unit.peers]
+            groups += [appeared] if (appeared := [unit for unit in units if unit.peers]) else []
+        shares: list[list[Unit]] = [[] for _ in range(max(1, min(self.job.tasks, len(groups))))]
+        for group in sorted(groups, key=lambda group: -sum(unit.size for unit in group)):
+            min(shares, key=lambda share: sum(u.size + 1 for u in share)).extend(group)
         return [
             ScanPartition(tuple(share), start["batch"], end["batch"], end.get("known", {}))
             for share in shares
@@ -239,7 +259,8 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         A finished input is a recording: how long it takes to be read says nothing of its silence.
         """
-        start = before[partition]["position"] if partition in before else []
+        is_new = partition not in before
+        start = [] if is_new else before[partition]["position"]
         silent_ms = 0 if self.job.finished else end["at_ms"] - state["since_ms"]
         begin = self.job.begins.get(name, {}).get(partition)
         silence = Silence(silent_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
@@ -252,10 +273,24 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             silence=silence if silent_ms else None,
             ended=state["ended"],
             size=_size(state["position"]) - _size(start),
-            is_new=partition not in before,
-            peers=tuple(peer for peer, each in before.items() if not each["ended"]),
+            is_new=is_new,
+            peers=self._peers(name, before, end) if is_new else (),
             seen=() if begin is None else begin.seen,
             gives=self.job.gives_replayed or not end.get("replaying", False),
+        )
+
+    def _peers(self, name: str, before: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[Peer, ...]:
+        begins = self.job.begins.get(name, {})
+        return tuple(
+            Peer(
+                peer,
+                each["number"],
+                each["position"],
+                end["inputs"][name][peer]["position"],
+                begins[peer].seen if peer in begins else (),
+            )
+            for peer, each in before.items()
+            if not each["ended"]
         )
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
@@ -269,40 +304,72 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _messages(self, chosen: ScanPartition) -> Iterator[Message]:
         scans: dict[str, Scan] = {}
         inputs = {source.name: source for source in self.job.inputs}
+        appeared: dict[str, dict[str, ScanState]] = {}
         for unit in chosen.units:
             scan = scans.setdefault(unit.input, Scan(self.job.topology, unit.input, self.job.references))
-            yield from self._scan(scan, inputs[unit.input], unit, chosen)
+            source = inputs[unit.input]
+            try:
+                if unit.peers and unit.input not in appeared:
+                    appeared[unit.input] = self._appeared(scan, source, unit, chosen)
+                state = self._state(unit, appeared.get(unit.input, {}), chosen.from_batch)
+                yield from self._scan(scan, source, unit, state, chosen)
+            except EvaluationError as error:
+                # Told to the driver, which stops the job: Spark would run a task that fails again and again.
+                yield failure(self.job.topology, f"{unit.input}/{unit.partition}", error)
 
-    def _scan(self, scan: Scan, source: StreamInput, unit: Unit, partition: ScanPartition) -> list[Message]:
+    def _scan(
+        self, scan: Scan, source: StreamInput, unit: Unit, state: ScanState, partition: ScanPartition
+    ) -> list[Message]:
         sender = f"{unit.input}/{unit.partition}"
-        state = self._state(unit, partition.from_batch)
         exchange = Exchange(self.job.topology, 0, sender, self.job.sink)
-        try:
-            messages, after = scan.run(
-                unit.number,
-                unit.partition,
-                source.read(unit.partition, unit.start, unit.end, scan.fields, self.job.topology.level),
-                state,
-                exchange,
-                silence=unit.silence,
-                seen=unit.seen,
-                gives=unit.gives,
-                final=unit.ended,
-                known=partition.known,
-            )
-        except EvaluationError as error:
-            # Told to the driver, which stops the job: Spark would run a task that fails again and again.
-            return [failure(self.job.topology, sender, error)]
+        messages, after = scan.run(
+            unit.number,
+            unit.partition,
+            self._read(scan, source, unit),
+            state,
+            exchange,
+            silence=unit.silence,
+            seen=unit.seen,
+            gives=unit.gives,
+            final=unit.ended,
+            known=partition.known,
+        )
         self.job.snapshots.save(sender, partition.to_batch, after.to_bytes())
         return messages
 
-    def _state(self, unit: Unit, batch: int) -> ScanState:
+    def _read(self, scan: Scan, source: StreamInput, of: Unit | Peer) -> Iterator[Chunk]:
+        return source.read(of.partition, of.start, of.end, scan.fields, self.job.topology.level)
+
+    def _appeared(
+        self, scan: Scan, source: StreamInput, unit: Unit, chosen: ScanPartition
+    ) -> dict[str, ScanState]:
+        """The states of all partitions that appear in the batch beside `unit`, and its own.
+
+        What their peers give is read here once more, which happens in such a batch only.
+        """
+        peers = [
+            Share(
+                each.number,
+                list(self._read(scan, source, each)),
+                self._saved(unit.input, each.partition, chosen.from_batch),
+                each.seen,
+            )
+            for each in unit.peers
+        ]
+        fresh = {
+            each.partition: (each.number, list(self._read(scan, source, each)))
+            for each in chosen.units
+            if each.input == unit.input and each.peers
+        }
+        return born(scan, peers, fresh)
+
+    def _state(self, unit: Unit, appeared: Mapping[str, ScanState], batch: int) -> ScanState:
         """The partition's state at the start of the batch.
 
         Raises StateError when it ought to be there and is not: starting afresh would change results.
         """
         if unit.is_new:
-            return ScanState.beside([self._saved(unit.input, peer, batch) for peer in unit.peers])
+            return appeared.get(unit.partition, ScanState())
         return self._saved(unit.input, unit.partition, batch)
 
     def _saved(self, input_name: str, partition: str, batch: int) -> ScanState:

@@ -1,0 +1,140 @@
+"""How far a run has read its topics: what the next one goes on behind, and reads again if it must.
+
+Spark logs the offsets of every batch before it runs, and the reports of a batch tell the watermarks it left.
+Both are written down together once the rows of the batch are given, so that whoever comes next needs neither
+Spark nor its state to know where the run has stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tideglass.connect.topics import HeldPartition
+from tideglass.core.errors import StateError
+from tideglass.core.time import BEFORE_ALL_TICKS
+from tideglass.job.journal import RunStart
+from tideglass.job.metrics import Metrics
+from tideglass.job.recovery import CatchUp, Positions, logged_sources, size
+from tideglass.runtime.message import Kind, Message
+
+#: In the directory of a generation, what its `TopicPlace` is.
+REACHED = "reached.json"
+#: There once a generation that reads again has read what the one before had read.
+REPLAYED = "replayed"
+#: There once a run of topics has read what it was to read, and tells the end.
+ENDING = "ending"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlace:
+    """Where a generation is behind a batch whose rows are given.
+
+    batch: its number; None before the first. replayed: all that an earlier generation had read is read again,
+    and since then rows are given. offsets: per input and partition, of the first message that is not
+    read. reports: per input and partition that has been heard of, what its scan said last.
+    """
+
+    batch: int | None = None
+    replayed: bool = False
+    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
+    reports: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict[str, Any])
+
+    @staticmethod
+    def load(generation: Path) -> TopicPlace:
+        """What `save` wrote; nothing where it wrote nothing. Raises StateError for what is none."""
+        path = generation / REACHED
+        try:
+            return TopicPlace(**json.loads(path.read_text()))
+        except FileNotFoundError:
+            return TopicPlace()
+        except (ValueError, TypeError) as error:
+            raise StateError(
+                f"{path} cannot be read ({error}), so nobody knows where the last run stopped\n"
+                "  hint: start at an output time instead, --start TIME"
+            ) from error
+
+    def save(self, generation: Path) -> None:
+        temporary = generation / f"{REACHED}.tmp"
+        temporary.write_text(json.dumps(asdict(self)))
+        temporary.replace(generation / REACHED)
+
+    def behind(
+        self, batch: int, checkpoint: Path, topics: Sequence[str], messages: Iterable[Message]
+    ) -> TopicPlace:
+        """The place behind one more batch. topics: the inputs, in the order of Spark's query."""
+        logged = logged_sources(checkpoint, batch)
+        offsets = {
+            name: self.offsets.get(name, {}) if of is None else _offsets(of)
+            for name, of in zip(topics, logged, strict=False)
+        }
+        said = logged[len(topics)] or {}  # behind the topics comes what is told to them
+        reports = {name: dict(of) for name, of in self.reports.items()}
+        for message in messages:
+            report = message.json() if message.kind is Kind.REPORT else {}
+            if report.get("input") in topics and "readers" in report:
+                reports.setdefault(report["input"], {})[report["partition"]] = report | {"errors": []}
+        return replace(
+            self, batch=batch, replayed=said.get("replayed", False), offsets=offsets, reports=reports
+        )
+
+    def watermark_ticks(self, input_name: str, partition: str) -> int:
+        """How far a partition's watermark has come; BEFORE_ALL_TICKS for one never heard of."""
+        report = self.reports.get(input_name, {}).get(partition)
+        readers = [] if report is None else report["readers"]
+        return min((reader["watermark_ticks"] for reader in readers), default=BEFORE_ALL_TICKS)
+
+    def covers(self, places: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether everything before those offsets is read."""
+        return all(
+            self.offsets.get(name, {}).get(partition, 0) >= offset
+            for name, of in places.items()
+            for partition, offset in of.items()
+        )
+
+    @property
+    def positions(self) -> Positions:
+        return positions_of_offsets(self.offsets)
+
+
+def recover_topics(
+    metrics: Metrics,
+    reached: TopicPlace,
+    began: Mapping[str, Mapping[str, int]],
+    there: Mapping[str, Mapping[int, HeldPartition]],
+    start: RunStart,
+) -> None:
+    """What is known before the first batch: the totals of earlier runs, and what there is to catch up.
+
+    began: the offsets where the generation began, of a topic that Spark is to begin none. there: what the
+    topics hold.
+    """
+    for reports in reached.reports.values():
+        for report in reports.values():
+            metrics.take_report(report)
+    metrics.events_before = metrics.events
+    read = began if reached.batch is None else reached.offsets
+    ends = {name: {str(number): held.end for number, held in of.items()} for name, of in there.items()}
+    goal = {
+        name: {partition: max(offset, ends[name].get(partition, offset)) for partition, offset in of.items()}
+        for name, of in read.items()
+    }
+    read_size, goal_size = size(positions_of_offsets(read)), size(positions_of_offsets(goal))
+    metrics.catch_up = CatchUp(start.cause, start.began_from, read_size, goal_size, time.monotonic())
+
+
+def positions_of_offsets(offsets: Mapping[str, Mapping[str, int]]) -> Positions:
+    """Offsets as positions, whose sizes are messages."""
+    return {
+        name: {partition: [[partition, 0, offset, 0]] for partition, offset in of.items()}
+        for name, of in offsets.items()
+    }
+
+
+def _offsets(logged: Mapping[str, Any]) -> dict[str, int]:
+    """The offsets of the one topic in a logged offset of Spark's Kafka source."""
+    return {partition: offset for of in logged.values() for partition, offset in of.items()}
