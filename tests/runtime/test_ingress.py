@@ -83,7 +83,7 @@ class Frames:
     def __init__(
         self,
         query: str = TWO_INPUTS,
-        spec: Mapping[str, str] | None = None,
+        spec: Mapping[str, Any] | None = None,
         reference: Mapping[str, GivenRows] | None = None,
         shares: int = 1,
         begins: Mapping[str, InputBegin] | None = None,
@@ -99,7 +99,7 @@ class Frames:
         self.topology: Topology = self.compiled.topology
         self.begins = begins or {}
         self.references = given_rows(self.topology.references, reference or {})
-        self.spec = {"arrival": "came", "partition": "p"} if spec is None else spec
+        self.spec: Mapping[str, Any] = {"arrival": "came", "partition": "p"} if spec is None else spec
         self.shares = shares
         self.folder = tempfile.TemporaryDirectory()
         self.peers = Peers(Snapshots(self.folder.name))

@@ -37,8 +37,9 @@ from tideglass.core import profile
 from tideglass.core.errors import InputError
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
 
-#: Bytes read at once, about: some 50 000 events of a usual size, and little enough to stay in the cache.
-BLOCK_BYTES = 1 << 23
+#: Bytes read at once, about: some 100 000 events of a usual size, so that what a block costs is little of it,
+#: and little enough to stay in the cache.
+BLOCK_BYTES = 1 << 24
 #: Events decoded at once, about.
 BLOCK_EVENTS = 1 << 17
 #: A row longer than this is refused; the service takes events of up to 1 MB.
