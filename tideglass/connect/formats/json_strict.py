@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.connect.formats.decoded import Bytes, Ints, Mask
+from tideglass.connect.formats.json_text import newlines
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
@@ -73,7 +74,9 @@ def _suspicious(data: Bytes) -> Ints:
 
 def _closed_on_a_new_line(data: Bytes) -> Ints:
     """Places of line feeds right before } or ], which a comma may precede."""
-    return cast("Ints", np.flatnonzero((data[:-1] == ord("\n")) & ((data[1:] & 0xDF) == 0x5D)))
+    feeds = newlines(data)
+    feeds = feeds[feeds < len(data) - 1]
+    return cast("Ints", feeds[(data[feeds + 1] & 0xDF) == 0x5D])
 
 
 class _Room:
