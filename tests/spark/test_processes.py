@@ -22,7 +22,7 @@ TASKS = "tideglass.spark.daemon"
 
 def commands() -> list[str]:
     """The command lines of the Python processes that Java has started."""
-    (java,) = (each for each in psutil.Process().children() if each.name() == "java")
+    (java,) = (each for each in psutil.Process().children() if "pyspark-shell" in each.cmdline())
     found: list[str] = []
     for process in java.children():
         with suppress(psutil.NoSuchProcess):  # it has just ended
