@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from oracle import OracleError
 from oracle import run as oracle_run
-from oracle.strategies import Rows, events, iso, windows, without_mixed_text
+from oracle.strategies import Rows, Trial, events, iso, windows, without_mixed_text
 from oracle.strategies import settings as time_settings
 
 from tideglass.core.errors import EvaluationError, InputError
@@ -35,16 +34,6 @@ ONS = [
     "{0}.k = {1}.k AND {1}.k = 'a'",
     "UPPER({0}.k) = UPPER({1}.s)",
 ]
-
-
-@dataclass(frozen=True)
-class Joined:
-    """A trial with reference data."""
-
-    query: str
-    inputs: dict[str, Rows]
-    reference: dict[str, Any]
-    settings: dict[str, Any]
 
 
 @st.composite
@@ -73,7 +62,7 @@ def references(draw: st.DrawFn) -> Any:
 
 
 @st.composite
-def joined(draw: st.DrawFn) -> Joined:
+def joined(draw: st.DrawFn) -> Trial:
     """A stream with one reference input or two: plain, before or behind a window, with another stream."""
     kinds = [draw(st.sampled_from(["JOIN", "LEFT JOIN", "LEFT OUTER JOIN"])) for _ in range(2)]
     on = draw(st.sampled_from(ONS)).format("a", "r")
@@ -111,10 +100,10 @@ def joined(draw: st.DrawFn) -> Joined:
     reference = {"r": draw(references()), "q": draw(references())}
     if shape != 1:
         del reference["q"]
-    return Joined(query, inputs, reference, draw(time_settings()))
+    return Trial(query, inputs, draw(time_settings()), reference=reference)
 
 
-def rows_in(trial: Joined, manner: Manner) -> dict[str, Rows] | None:
+def rows_in(trial: Trial, manner: Manner) -> dict[str, Rows] | None:
     """What came of it; None if the job stopped."""
     try:
         played = play(trial.query, trial.inputs, trial.settings, manner, reference=trial.reference)
@@ -127,7 +116,7 @@ def rows_in(trial: Joined, manner: Manner) -> dict[str, Rows] | None:
 @given(joined(), manners())
 @examples(reproducible, max_examples=60)
 def test_reference_joins_give_the_oracles_rows_in_any_batches_and_restarts(
-    trial: Joined, manner: Manner
+    trial: Trial, manner: Manner
 ) -> None:
     try:
         expected = oracle_run(trial.query, trial.inputs, trial.reference, trial.settings)

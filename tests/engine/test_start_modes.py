@@ -25,17 +25,20 @@ from oracle.strategies import (
     aggregations,
     analytics,
     applies,
+    detections,
     iso,
     joins,
     projections,
     substreams,
+    users_aggregations,
 )
 from queries import chained
 from test_joins import around_joins
 from test_joins import chains as chains_of_joins
 from test_patterns import matchings, of_steps
+from test_reference import joined
 
-from tideglass.core.errors import EvaluationError
+from tideglass.core.errors import EvaluationError, InputError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.core.values import rows_of
@@ -52,6 +55,9 @@ KINDS = {
     "chains of joins": chains_of_joins(),
     "joins of windows": around_joins(),
     "analytic functions": analytics(),
+    "users' aggregates": users_aggregations(),
+    "anomaly detection": detections(),
+    "reference data": joined(),
     "apply": applies(),
     "patterns": matchings(),
     "patterns among steps": of_steps(),
@@ -71,20 +77,16 @@ def with_early_limit(trial: Trial, limit: str) -> Trial:
     return replace(trial, settings={**trial.settings, "early_arrival": limit})
 
 
-def partitions_of(trial: Trial) -> int:
-    # Substreams without PartitionId among their keys are of an input of one partition.
-    return 1 if "TIMESTAMP BY t OVER k " in trial.query else 3
-
-
 def played(trial: Trial, manner: Manner, **how: Any) -> Played:
-    return play(trial.query, trial.inputs, trial.settings, manner, partitions=partitions_of(trial), **how)
+    how |= {"partitions": trial.partitions, "functions": trial.functions, "reference": trial.reference}
+    return play(trial.query, trial.inputs, trial.settings, manner, **how)
 
 
 def undisturbed(trial: Trial, silences: tuple[float, ...] = (), manner: Manner = AT_ONCE) -> Played:
     """The run that reads everything; a trial whose rows stop the job shows nothing here."""
     try:
         return played(trial, manner, silences=silences)
-    except EvaluationError:
+    except (EvaluationError, InputError):
         assume(False)
         raise
 
@@ -107,7 +109,9 @@ def _texts(table: pa.Table, from_ticks: int) -> list[str]:
 
 
 def begin_at(trial: Trial, ticks: int, *, behind_watermark: bool = False) -> Begin:
-    compiled = compiled_for(trial.query, trial.inputs, trial.settings)
+    compiled = compiled_for(
+        trial.query, trial.inputs, trial.settings, reference=trial.reference, functions=trial.functions
+    )
     backs = read_backs(compiled.plan, compiled.topology, behind_watermark=behind_watermark)
     return Begin(
         {name: back.read_from_ticks(ticks) for name, back in backs.items()},

@@ -90,6 +90,7 @@ class Trial:
     inputs: dict[str, Rows]
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     functions: dict[str, str] = field(default_factory=dict[str, str])
+    reference: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def partitions(self) -> int:
@@ -386,6 +387,26 @@ def analytics(draw: st.DrawFn) -> Trial:
     ]
     chosen = draw(st.lists(st.sampled_from(calls), min_size=1, max_size=4, unique=True))
     query = f"SELECT v, {', '.join(chosen)}, System.Timestamp() AS at FROM {draw(clocks())}{draw(filters())}"
+    return Trial(query, {"events": draw(events())}, draw(settings()))
+
+
+@st.composite
+def detections(draw: st.DrawFn) -> Trial:
+    """Anomaly detection, whose scores depend on all of the history its duration holds."""
+    over = draw(st.sampled_from(["PARTITION BY k LIMIT", "LIMIT"]))
+    number = "TRY_CAST(v AS float)"
+    call = draw(
+        st.sampled_from(
+            [
+                f"AnomalyDetection_SpikeAndDip({number}, 80, 4, 'spikesanddips')",
+                f"AnomalyDetection_ChangePoint({number}, 80, 5)",
+            ]
+        )
+    )
+    seconds = draw(st.integers(2, 12))
+    query = (
+        f"SELECT k, v, {call} OVER ({over} DURATION(second, {seconds})) AS score FROM events TIMESTAMP BY t"
+    )
     return Trial(query, {"events": draw(events())}, draw(settings()))
 
 
