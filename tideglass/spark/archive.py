@@ -47,7 +47,11 @@ def write_archive(rehearse: Callable[[], object]) -> Path:
         del os.environ[_WRITTEN]
     from pyspark import SparkContext
 
-    jvm = cast("Any", SparkContext)._gateway.proc
+    context = cast("Any", SparkContext)
+    if context._active_spark_context is not None:
+        # Whoever listens to the JVM would tell on the terminal that it has gone.
+        context._active_spark_context._accumulatorServer.handle_error = _untold
+    jvm = context._gateway.proc
     jvm.stdin.close()  # it ends when its job does
     if jvm.wait() or not part.exists():
         raise TideglassError(
@@ -55,3 +59,7 @@ def write_archive(rehearse: Callable[[], object]) -> Path:
         )
     part.replace(path)
     return path
+
+
+def _untold(*_: object) -> None:
+    """An error nobody is told of."""
