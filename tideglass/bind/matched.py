@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tideglass.bind.catalog import Environment
@@ -11,7 +11,7 @@ from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Span
 from tideglass.core.types import PAYLOAD
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import ANY_EVENT, Call, Case, Cast, Expr, Literal, MatchedValue, Path, Ref
+from tideglass.plan.nodes import ANY_EVENT, Call, Expr, Literal, MatchedValue, Path, Ref, rewrite
 
 #: Functions of the events of one variable, and of all of them.
 OF_VARIABLES = frozenset(("first", "last", "min", "max"))
@@ -68,7 +68,7 @@ class MatchedEvents:
                 case _:
                     return None
 
-        return _replaced(expr, change)
+        return rewrite(expr, change)
 
     def _last(self, variable: int, arg: Expr, span: Span) -> Expr:
         return self._value("last", variable, arg, f"{self._relations[variable].alias}.{_name_of(arg)}", span)
@@ -112,21 +112,3 @@ def _name_of(arg: Expr) -> str:
             return _name_of(first)
         case _:
             return "value"
-
-
-def _replaced(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    changed = change(expr)
-    if changed is not None:
-        return changed
-    match expr:
-        case Literal() | Ref():
-            return expr
-        case Path(base=base):
-            return replace(expr, base=_replaced(base, change))
-        case Call(args=args):
-            return replace(expr, args=tuple(_replaced(arg, change) for arg in args))
-        case Cast(expr=inner):
-            return replace(expr, expr=_replaced(inner, change))
-        case Case(branches=branches, otherwise=otherwise):
-            made = tuple((_replaced(when, change), _replaced(then, change)) for when, then in branches)
-            return replace(expr, branches=made, otherwise=_replaced(otherwise, change))

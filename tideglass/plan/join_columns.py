@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP
-from tideglass.plan.nodes import Expr, Literal, Named, Path, Ref
+from tideglass.plan.nodes import Expr, Literal, Named, Path, Ref, rewrite
 from tideglass.plan.rules import (
     field_column,
     fields_to_columns,
     payload_fields,
     references,
-    rewrite,
     substitute,
     walk,
 )

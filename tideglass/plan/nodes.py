@@ -15,6 +15,7 @@ else. A field of an open relation is `Path(Ref("$payload"), (name, ...))`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -93,6 +94,28 @@ class Case:
 
 
 Expr: TypeAlias = Literal | Ref | Path | Call | Cast | Case
+
+
+def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """`expr` with every outermost sub-expression for which `change` gives another one replaced by it."""
+    changed = change(expr)
+    if changed is not None:
+        return changed
+    match expr:
+        case Literal() | Ref():
+            return expr
+        case Path(base=base, keys=keys, span=span):
+            return Path(rewrite(base, change), keys, span)
+        case Call(function=function, args=args, span=span):
+            return Call(function, tuple(rewrite(arg, change) for arg in args), span)
+        case Cast(expr=inner, type=type_, lenient=lenient, span=span):
+            return Cast(rewrite(inner, change), type_, lenient, span)
+        case Case(branches=branches, otherwise=otherwise, span=span):
+            return Case(
+                tuple((rewrite(when, change), rewrite(then, change)) for when, then in branches),
+                rewrite(otherwise, change),
+                span,
+            )
 
 
 @dataclass(frozen=True, slots=True)

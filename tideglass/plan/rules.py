@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from tideglass.core.types import PAYLOAD
 from tideglass.plan.nodes import (
@@ -25,6 +25,7 @@ from tideglass.plan.nodes import (
     Scan,
     StepRef,
     Union,
+    rewrite,
 )
 
 #: A field of the payload that the scan decodes on its own is a column of this name.
@@ -51,28 +52,6 @@ def walk(expr: Expr) -> Iterator[Expr]:
     yield expr
     for child in children(expr):
         yield from walk(child)
-
-
-def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """`expr` with every outermost sub-expression for which `change` gives another one replaced by it."""
-    changed = change(expr)
-    if changed is not None:
-        return changed
-    match expr:
-        case Literal() | Ref():
-            return expr
-        case Path(base=base, keys=keys, span=span):
-            return Path(rewrite(base, change), keys, span)
-        case Call(function=function, args=args, span=span):
-            return Call(function, tuple(rewrite(arg, change) for arg in args), span)
-        case Cast(expr=inner, type=type_, lenient=lenient, span=span):
-            return Cast(rewrite(inner, change), type_, lenient, span)
-        case Case(branches=branches, otherwise=otherwise, span=span):
-            return Case(
-                tuple((rewrite(when, change), rewrite(then, change)) for when, then in branches),
-                rewrite(otherwise, change),
-                span,
-            )
 
 
 def substitute(expr: Expr, columns: Mapping[str, Expr]) -> Expr:

@@ -44,8 +44,9 @@ from tideglass.plan.nodes import (
     Scan,
     StepRef,
     Union,
+    rewrite,
 )
-from tideglass.plan.rules import fields_to_columns, references, rewrite
+from tideglass.plan.rules import fields_to_columns, references
 
 #: Types of an input's fields, by their path from the top of the event.
 FieldTypes = Mapping[tuple[str, ...], Type]
