@@ -18,6 +18,8 @@ from tideglass.connect.outputs.rows import read_rows
 from tideglass.core.errors import EvaluationError, OutputError, StateError
 from tideglass.core.profile import WAITING
 from tideglass.core.rows import rows_of
+from tideglass.job.directory import JobDirectory
+from tideglass.job.journal import Ended, read_runs
 from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows
 from tideglass.job.profile import OUTPUTS, TASKS, Profile
@@ -122,6 +124,23 @@ def test_a_stopped_run_goes_on_and_a_finished_one_does_nothing(
     finished = project.files()
     assert project.run().batches == 0
     assert project.files() == finished
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_run_stopped_before_its_first_batch_has_stopped_and_the_next_begins_there(
+    once: bool, undisturbed: tuple[OnDisk, Metrics], spark: SparkSession, tmp_path: Path
+) -> None:
+    project = with_events(OnDisk(tmp_path / "job", spark))
+    directory = JobDirectory.of_project(project.folder)
+    stopped = run(project.job(once=once), None, spark, begun=lambda _: directory.stop.touch())
+    assert stopped.events == 0
+    assert project.files() == {}
+    project.run()
+    assert [each.end.how if each.end else None for each in read_runs(directory.journal)] == [
+        Ended.STOPPED,
+        Ended.FINISHED,
+    ]
+    assert project.all_rows() == undisturbed[0].all_rows()
 
 
 def test_a_batch_that_broke_off_amid_its_commit_or_behind_it_is_committed_once(

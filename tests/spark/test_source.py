@@ -154,6 +154,7 @@ def test_no_batch_is_begun_once_a_stop_is_asked_for(tmp_path: Path) -> None:
     source = reader(tmp_path, RowsInput("events", (event(1, "a", 1),), 10))
     (tmp_path / "stop").touch()
     assert next_batch(source, None) == source.initialOffset()
+    assert messages(source, None, source.initialOffset()) == []  # Spark begins a first batch all the same
     os.unlink(tmp_path / "stop")
     assert next_batch(source, None)["final"]
 

@@ -155,8 +155,9 @@ def wait(
 ) -> None:
     """Wait until the query ends, or stop it between two batches once asked to.
 
-    A stop is asked by the stop file too, else a busy query has no moment between two batches. look: called
-    about once a second. Raises the TideglassError that ended it. KeyboardInterrupt stops it at once.
+    A stop is asked by the stop file too, else a busy query has no moment between two batches; a batch may see
+    the file before `asked_to_stop` is set. look: called about once a second. Raises the TideglassError that
+    ended it. KeyboardInterrupt stops it at once.
     """
     try:
         while not query.awaitTermination(1):
@@ -165,7 +166,7 @@ def wait(
             if asked_to_stop.is_set() and not query.status["isTriggerActive"]:
                 query.stop()
     except StreamingQueryException as error:
-        if not (asked_to_stop.is_set() and StopAsked.__name__ in str(error)):
+        if f"{StopAsked.__module__}.{StopAsked.__name__}" not in str(error):
             raise explained(str(error)) from error
     except KeyboardInterrupt:
         query.stop()

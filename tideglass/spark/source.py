@@ -227,7 +227,10 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The batch's units, spread over at most `tasks` tasks by size, largest first.
 
         Those of an input that have just appeared stay together: each decides where the next one starts.
+        None where the offset stands still: Spark begins its first batch also when a stop keeps it there.
         """
+        if end["batch"] == start["batch"]:
+            return []
         groups: list[list[Unit]] = []
         for source in self.job.inputs:
             name = source.name
