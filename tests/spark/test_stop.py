@@ -21,7 +21,7 @@ class Ends:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    def awaitTermination(self, _: int) -> bool:  # noqa: N802 - Spark's name
+    def awaitTermination(self, _: int) -> bool:
         raise StreamingQueryException(self.text)
 
 
