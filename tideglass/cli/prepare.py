@@ -13,14 +13,19 @@ FROM read GROUP BY device, TumblingWindow(second, 1)
 
 
 def prepare() -> None:
-    """Rehearse a small job on Spark and keep the classes it needed; starts then take half of Java's time."""
+    """Rehearse a small job on Spark and keep the classes it needed; starts then take half of Java's time.
+
+    The code that reads plain events is compiled and kept, too.
+    """
     import tempfile
     from pathlib import Path
 
+    from tideglass.connect.formats import json_plain
     from tideglass.spark.archive import write_archive
     from tideglass.spark.session import local_session
     from tideglass.testing import run
 
+    json_plain.load()
     events = [{"device": f"d{n % 3}", "value": n / 2, "at": f"2026-01-01T00:00:0{n}Z"} for n in range(8)]
     with tempfile.TemporaryDirectory(prefix="tideglass-prepare-") as folder:
 

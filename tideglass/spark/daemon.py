@@ -16,6 +16,9 @@ from pyspark.daemon import manager
 import tideglass.connect.outputs.files
 import tideglass.spark.processor
 import tideglass.spark.source  # noqa: F401
+from tideglass.connect.formats import json_plain
+
+json_plain.load()
 
 if __name__ == "__main__":
     # A worker collects garbage after every task. What is imported is none: looking at it would write to

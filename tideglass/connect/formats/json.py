@@ -27,6 +27,7 @@ from tideglass.connect.formats.decoded import (
     column_name,
 )
 from tideglass.connect.formats.json_levels import at_level, datetimes_of
+from tideglass.connect.formats.json_plain import FEWEST_EVENTS, plain_columns
 from tideglass.connect.formats.json_strict import lines_beyond_json
 from tideglass.connect.formats.json_text import events_of_document
 from tideglass.core.iso import flat
@@ -60,8 +61,12 @@ def decode_json(
     lines: `$line` of each text, ascending; by default its index. one_line_each: no text has a line feed
     but at its end.
     """
-    refusals = Refusals()
     lines = np.arange(len(texts)) if lines is None else lines
+    if len(texts) >= FEWEST_EVENTS and level == "1.2":
+        plain = _plain(_as_string(texts), fields, lines)
+        if plain is not None:
+            return plain
+    refusals = Refusals()
     texts, lines = _valid_text(_as_string(texts), lines, refusals)
     texts, lines = _objects(texts, lines, refusals)
     beyond = lines_beyond_json(texts, one_line_each) if len(texts) else None
@@ -109,6 +114,19 @@ def decode_json(
     if whole is not None:
         columns.add(PAYLOAD, whole, Type.RECORD)
     return Decoded(columns.table(lines, keep), refusals.all())
+
+
+def _plain(texts: pa.Array, fields: Fields, lines: Ints) -> Decoded | None:
+    """The events, if all of them are plain and what is asked for is."""
+    if fields.whole or fields.payload_types or any(len(path) > 1 for path in fields.paths):
+        return None
+    found = plain_columns(texts, [name for (name,) in fields.paths])
+    if found is None:
+        return None
+    columns = Columns()
+    for path, column in zip(fields.paths, found, strict=True):
+        columns.add(column_name(path), *column)
+    return Decoded(columns.table(lines))
 
 
 def explode_payloads(payloads: pa.Array) -> tuple[pa.Array, Ints]:
