@@ -229,13 +229,15 @@ def test_looking_at_a_job_loads_no_engine(project, directory, name):
 def test_a_bar_shows_how_far_a_run_has_caught_up_until_it_has():
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     metrics = Metrics()
-    metrics.catch_up = CatchUp("first start", "the beginning of the inputs", 0, 1000, began_seconds=0.0)
-    metrics.catch_up.advance({"sensor": {"0": [["a.json", 0, 250, 0]]}}, 50, now_seconds=2.0)
+    metrics.catch_up = CatchUp(
+        "first start", "the beginning of the inputs", {}, {"sensor": 1000}, began_seconds=0.0
+    )
+    metrics.catch_up.advance({"sensor": {"0": [["a.json", 0, 250, 0]]}}, {"sensor": 50}, now_seconds=2.0)
     console.print(progress(metrics))
     shown = console.export_text()
     assert "\ncatching up from the beginning of the inputs: 50 of about 200 events (25%), 25/s" in shown
     assert "━" in shown
-    metrics.catch_up.advance({"sensor": {"0": [["a.json", 0, 1000, 0]]}}, 200, now_seconds=8.0)
+    metrics.catch_up.advance({"sensor": {"0": [["a.json", 0, 1000, 0]]}}, {"sensor": 200}, now_seconds=8.0)
     console.print(progress(metrics))
     assert "catching up" not in console.export_text()
     assert type(progress(metrics)) is type(progress_table(metrics))

@@ -8,7 +8,7 @@ import pytest
 
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.spec import InputSpec
-from tideglass.job.recovery import CatchUp, last_batch, logged_offset, positions_of, size, there_now
+from tideglass.job.recovery import CatchUp, last_batch, logged_offset, positions_of, sizes, there_now
 
 
 def reached(to: int) -> dict[str, dict[str, list[list[object]]]]:
@@ -16,31 +16,51 @@ def reached(to: int) -> dict[str, dict[str, list[list[object]]]]:
 
 
 def test_share_rate_and_rest_follow_what_is_read_since_the_start():
-    at = CatchUp("resumed from the checkpoint", "batch 3", began_size=150, goal_size=350, began_seconds=10.0)
+    at = CatchUp(
+        "resumed from the checkpoint", "batch 3", {"clicks": 150}, {"clicks": 350}, began_seconds=10.0
+    )
     first = at.status(now_seconds=11.0)
     assert (first.events_expected, first.events_per_second, first.seconds_left) == (None, None, None)
-    at.advance(reached(200), events=500, now_seconds=14.0)
+    at.advance(reached(200), {"clicks": 500}, now_seconds=14.0)
     assert not at.done
     told = at.status(now_seconds=14.0)
     assert (told.share, told.events, told.events_expected) == (0.25, 500, 2000)
     assert (told.events_per_second, told.seconds_left) == (125.0, 12.0)
     assert at.status(now_seconds=16.0).seconds_left == 10.0
-    at.advance(reached(400), events=2100, now_seconds=25.0)
+    at.advance(reached(400), {"clicks": 2100}, now_seconds=25.0)
     assert at.done
     assert at.status(now_seconds=25.0).seconds_left == 0.0
 
 
 def test_nothing_to_catch_up_is_done_at_once():
-    assert CatchUp("first start", "the beginning", 0, 0, 0.0).done
+    nothing = CatchUp("first start", "the beginning", {"clicks": 7}, {"clicks": 7}, 0.0)
+    assert (nothing.done, nothing.behind, nothing.share) == (True, False, 1.0)
+
+
+def test_inputs_whose_units_differ_are_weighed_by_their_events():
+    at = CatchUp("first start", "the beginning", {}, {"clicks": 1000, "topic": 10}, began_seconds=0.0)
+    at.advance({"topic": {"0": [["0", 0, 5, 0]]}}, {"topic": 50}, now_seconds=1.0)
+    assert at.status(now_seconds=1.0).events_expected is None, "of the clicks nobody knows how large they are"
+    at.advance(
+        reached(200) | {"topic": {"0": [["0", 0, 10, 0]]}}, {"topic": 100, "clicks": 60}, now_seconds=2.0
+    )
+    told = at.status(now_seconds=2.0)
+    assert (told.events, told.events_expected, told.share) == (160, 400, 0.4)
+    assert not at.done
+    at.advance(
+        reached(1000) | {"topic": {"0": [["0", 0, 15, 0]]}}, {"topic": 150, "clicks": 300}, now_seconds=3.0
+    )
+    assert at.done
+    assert at.status(now_seconds=3.0).events_expected == 450
 
 
 def test_what_is_there_now_is_measured_in_the_units_of_the_input(tmp_path: Path):
     (tmp_path / "a.json").write_text('{"v": 1}\n{"v": 2}\n')
     source = FileInput(InputSpec(name="clicks", path=tmp_path))
     there = there_now([source], {})
-    assert size(there) == 18
+    assert sizes(there) == {"clicks": 18}
     (tmp_path / "b.json").write_text('{"v": 3}\n')
-    assert size(there_now([source], there)) == 27
+    assert sizes(there_now([source], there)) == {"clicks": 27}
 
 
 def test_positions_are_read_from_sparks_logs(tmp_path: Path):

@@ -15,8 +15,10 @@ from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
-from tideglass.job.replay import BEGUN, Begun, LeftPartition, begin, stopped
+from tideglass.job.begun import BEGUN, Begun
+from tideglass.job.replay import begin
 from tideglass.job.silences import LONGEST_BYTES, SilenceJournal
+from tideglass.job.stopped import LeftPartition, stopped
 from tideglass.plan.replay import ReadBack
 from tideglass.runtime.scan import ScanState
 from tideglass.runtime.silences import SeenSilence

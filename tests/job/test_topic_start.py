@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,22 +11,27 @@ from typing import Any
 import pytest
 from test_beginning import Bench, no_broker
 
+from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.inputs.frame import EVENTS_OF_A_MESSAGE
+from tideglass.connect.spec import InputSpec
 from tideglass.connect.topics import HeldPartition, TopicInput
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND, TICKS_PER_SECOND
 from tideglass.job.beginning import Beginning
 from tideglass.job.beginning import begin as begin_job
+from tideglass.job.begun import BEGUN, Begun
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.project import ProjectInput, load_project
-from tideglass.job.replay import BEGUN, Begun
 from tideglass.job.runner import plan_job
 from tideglass.job.silences import SilenceJournal
 from tideglass.job.start import StartMode
 from tideglass.job.topic_place import ENDING, TopicPlace
 from tideglass.job.topic_start import Look, Offsets, begin_topics, input_begin
 from tideglass.runtime.beginning import PartitionBegin
+from tideglass.runtime.scan import ScanState
 from tideglass.runtime.silences import SeenSilence
+from tideglass.runtime.snapshots import Snapshots
+from tideglass.temporal.watermark import Ingress
 
 TOLL = {"toll": TopicInput("toll", "b:9092", "toll-1")}
 NOW_TICKS = 1000 * TICKS_PER_SECOND
@@ -125,13 +131,21 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def job(
-    bench: Bench, starting: str | None = "latest", options: Mapping[str, str] | None = None, **chosen: Any
+    bench: Bench,
+    starting: str | None = "latest",
+    options: Mapping[str, str] | None = None,
+    more: Path | None = None,
+    **chosen: Any,
 ) -> Job:
-    """The project's job, its input a topic that is to be followed from its end on."""
+    """The project's job, its input a topic that is to be followed from its end on.
+
+    more: a folder of files beside it.
+    """
     topic = TopicInput("sensor", "b:9092", "sensor-1", starting=starting, options=options or {})
-    project = replace(
-        load_project(bench.folder), inputs={"sensor": ProjectInput("sensor", "stream", "Kafka", topic=topic)}
-    )
+    inputs = {"sensor": ProjectInput("sensor", "stream", "Kafka", topic=topic)}
+    if more is not None:
+        inputs["more"] = ProjectInput("more", "stream", "local file", more, "json")
+    project = replace(load_project(bench.folder), inputs=inputs)
     return plan_job(project, RunOptions(**{"live": True, "cores": 2, **chosen}))
 
 
@@ -155,7 +169,7 @@ def test_a_first_run_begins_as_the_project_says_with_the_partitions_there_are(
     assert begun.offsets == {"sensor": {"0": offset}}
     there = {"0": PartitionBegin(0, (), offset * EVENTS_OF_A_MESSAGE)} if offset < 90 else {}
     assert begun.begins == {"sensor": there}
-    assert not begun.reads_topics_again
+    assert not begun.reads_again
 
 
 def test_where_options_of_the_connector_say_so_it_begins_there(bench: Bench) -> None:
@@ -195,6 +209,12 @@ def test_behind_a_stopped_run_a_changed_query_is_refused_and_without_a_run_there
 
 # ---------------------------------------------------------------- behind a run that has stopped
 
+BOTH = """
+WITH both AS (
+    SELECT readAt FROM sensor TIMESTAMP BY readAt UNION SELECT readAt FROM more TIMESTAMP BY readAt
+)
+SELECT COUNT(*) AS n INTO many FROM both GROUP BY TumblingWindow(second, 10)
+"""
 OTHER = "SELECT COUNT(*) AS n INTO many FROM sensor TIMESTAMP BY readAt GROUP BY TumblingWindow(second, 100)"
 
 
@@ -240,7 +260,7 @@ def test_behind_a_stopped_run_of_another_query_its_messages_are_read_again_as_fa
     assert "the statement that writes to 'many' is another" in again.start.changes
     assert again.begun.offsets == {"sensor": {"0": 40, "1": 60, "2": 0, "3": 0}}
     assert again.begun.places == {"sensor": {"0": 70, "1": 60, "2": 5}}
-    assert again.begun.reads_topics_again
+    assert again.begun.reads_again
     assert sorted(again.begun.begins["sensor"]) == ["0", "1"]
     begin = input_begin(again.begun, "sensor")
     assert begin.until == {"0": 70 * EVENTS_OF_A_MESSAGE, "2": 5 * EVENTS_OF_A_MESSAGE}
@@ -280,7 +300,7 @@ def test_messages_that_are_gone_are_missed_only_if_the_stopped_run_needs_or_had_
     assert bench.everything() == before
     partial = started(bench, answer(gone), accept_partial=True)
     assert partial.begun.offsets == {"sensor": {"0": 97}}
-    assert not partial.begun.reads_topics_again
+    assert not partial.begun.reads_again
 
 
 def test_a_run_stopped_while_it_read_again_has_not_come_further_than_the_one_before(bench: Bench) -> None:
@@ -297,6 +317,50 @@ def test_a_run_stopped_while_it_read_again_has_not_come_further_than_the_one_bef
     replace(place, replayed=True, offsets={"sensor": {"0": 80}}).save(bench.directory.generation(3))
     bench.query(OTHER)
     assert started(bench, answer(WHOLE)).begun.places == {"sensor": {"0": 80}}
+
+
+def test_files_beside_a_topic_are_gone_on_with_where_they_were_when_its_last_rows_were_given(
+    bench: Bench,
+) -> None:
+    """Spark has planned one batch more; what it would have read of the files is not counted."""
+    folder = bench.folder / "more"
+    folder.mkdir()
+    for number in range(3):
+        line = json.dumps({"readAt": f"1970-01-01T00:08:{number:02}Z"}) + "\n"
+        (folder / f"{number}.json").write_text(line * 5)
+    bench.query(BOTH)
+    files = FileInput(InputSpec(name="more", path=folder))
+    every = files.latest({})["0"]
+    started(bench, answer(WHOLE), starting="earliest", more=folder)
+    leave(bench, {"0": 70}, {"0": 520})
+    generation = bench.directory.generation(1)
+    (generation / "checkpoint" / "offsets").mkdir(parents=True)
+    for batch, pieces in ((4, every[:2]), (5, every)):
+        state = {"number": 0, "position": pieces, "since_ms": 0, "ended": False}
+        own = {"batch": batch, "final": False, "inputs": {"more": {"0": state}}, "at_ms": 0}
+        log = ["v1", "{}", json.dumps({"sensor-1": {"0": 70}}), "-", json.dumps(own)]
+        (generation / "checkpoint" / "offsets" / str(batch)).write_text("\n".join(log))
+    reached = ScanState({1: Ingress(event_watermark_ticks=505 * TICKS_PER_SECOND)})
+    Snapshots(str(generation / "ingress")).save("more/0", 4, reached.to_bytes())
+
+    bench.query(BOTH.replace("10)", "20)"))
+    asked: list[int | None] = []
+    again = started(bench, answers({0: WHOLE}, asked), more=folder)
+    assert asked == [(505 - 20 - 300) * 1000], "the files are behind the topic"
+    assert again.plan.mode is StartMode.LAST_STOPPED
+    assert again.begun.recorded == {"more": {"0": every[:2]}}
+    assert again.begun.places == {"sensor": {"0": 70}}
+    assert again.begun.behind_ticks == 505 * TICKS_PER_SECOND
+    assert again.begun.reads_again
+
+    # Stopped while it read again, it has not come further; nor has one stopped before its first batch.
+    bench.query(BOTH.replace("10)", "30)"))
+    third = started(bench, answer(WHOLE), more=folder)
+    assert (third.begun.recorded, third.begun.places) == (again.begun.recorded, again.begun.places)
+    TopicPlace(0, False, {"sensor": {"0": 60}}).save(bench.directory.generation(3))
+    bench.query(BOTH.replace("10)", "40)"))
+    fourth = started(bench, answer(WHOLE), more=folder)
+    assert (fourth.begun.recorded, fourth.begun.places) == (again.begun.recorded, again.begun.places)
 
 
 def test_what_topics_have_told_to_their_end_is_not_gone_on_with(bench: Bench) -> None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
-from test_kafka_run import QUERY, Live, at, bag, events, expected, stop
+from test_kafka_run import QUERY, SETTINGS, Live, at, bag, events, expected, stop
 
 from tideglass.core.errors import InputError
 from tideglass.core.time import format_ticks, parse_ticks
 from tideglass.job.directory import JobDirectory
 from tideglass.job.journal import read_runs
+from tideglass.job.project import Project, ProjectInput
 from tideglass.job.start import StartMode
 from tideglass.job.topic_place import TopicPlace
+from tideglass.testing import run as run_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,3 +109,70 @@ def test_another_query_in_other_key_groups_goes_on_behind_the_rows_of_the_one_be
     later = [row for row in expected(given, CHANGED)["counts"] if row["at"] >= reached]
     assert 0 < len(later) < rows["counts"].total()
     assert bag(live.rows("counts")) == bag(before["counts"]) + bag(later)
+
+
+#: A window over both inputs, and pairs of a message and a line of a file.
+BESIDE = """
+WITH both AS (SELECT device, v FROM events TIMESTAMP BY t UNION SELECT device, v FROM more TIMESTAMP BY t)
+SELECT device, COUNT(*) AS n, SUM(v) AS total, System.Timestamp() AS at INTO counts
+FROM both GROUP BY device, TumblingWindow(second, 10)
+
+SELECT e.device, e.v, m.v AS other, CAST(e.PartitionId AS bigint) AS p, System.Timestamp() AS at INTO high
+FROM events e TIMESTAMP BY t JOIN more m TIMESTAMP BY t
+ON e.device = m.device AND DATEDIFF(second, e, m) BETWEEN 0 AND 5 WHERE e.v > 60
+"""
+#: The same rows of other steps: no state of before fits.
+BESIDE_CHANGED = BESIDE.replace("TIMESTAMP BY t", "TIMESTAMP BY DATEADD(second, 0, t)")
+
+
+class WithFiles(Live):
+    """A topic, and files beside it."""
+
+    def project(self, **words: Any) -> Project:
+        project = super().project(**words)
+        more = ProjectInput("more", "stream", "local file", self.folder / "more", "json", arrival="came")
+        return replace(project, inputs={**project.inputs, "more": more})
+
+
+def test_another_query_over_a_topic_and_files_goes_on_behind_the_rows_of_the_one_before(
+    broker: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    live = WithFiles(tmp_path / "job", broker, spark, BESIDE)
+    given, more = [*events(0, 300), *events(1, 300)], events(2, 300)
+    live.send(given)
+    (live.folder / "more").mkdir()
+    for number in range(6):
+        lines = [json.dumps({**row, "partition": 0}) for row in more[number * 50 : number * 50 + 50]]
+        (live.folder / "more" / f"{number}.json").write_text("\n".join(lines) + "\n")
+    few: dict[str, Any] = {"most_messages": 150, "batch_bytes": 9000}
+    live.run(stop, **few)
+    live.run(stop, **few)
+    before = {name: live.rows(name) for name in ("counts", "high")}
+    assert all(before.values())
+
+    (live.folder / "job.asaql").write_text(BESIDE_CHANGED)
+    assert live.run(stop, **few, key_groups=3).batches == 1
+    assert {name: live.rows(name) for name in before} == before, "what is read again gives nothing"
+    metrics = live.run(**few, key_groups=3)
+    assert metrics.catch_up is not None
+    assert metrics.catch_up.done
+    starts = [each.start for each in read_runs(JobDirectory.of_project(live.folder).journal)]
+    assert [(each.resumed, each.mode) for each in starts] == [
+        (False, "beginning"),
+        (True, "beginning"),
+        (False, "last-stopped"),
+        (True, "last-stopped"),
+    ]
+
+    rows = {
+        name: [
+            {key: each[key] for key in ("device", "v", "t")} | {"_arrival": each["came"], "_partition": place}
+            for each in of
+            for place in [each["partition"] % 2]
+        ]
+        for name, of in {"events": given, "more": more}.items()
+    }
+    undisturbed = run_rows(BESIDE, rows, settings=SETTINGS)
+    for name in before:
+        assert bag(live.rows(name)) == bag(undisturbed[name])
+        assert len(before[name]) < len(undisturbed[name])

@@ -224,6 +224,44 @@ def test_what_an_earlier_run_has_read_is_read_again_before_anything_new_and_give
     assert last_of_replay == recorded["0"]
 
 
+def test_the_end_of_an_input_is_told_in_a_batch_that_gives_rows(tmp_path: Path) -> None:
+    """All there is was read before, but its end not told: what is held comes out at the end."""
+    write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
+    files = folders(tmp_path / "in")
+    source = reader(tmp_path, files)
+    source = JobReader(replace(source.job, **replayed(files, files.latest({}), PartitionBegin(0))))
+    first = next_batch(source, None)
+    assert (first["final"], first["inputs"]["events"]["0"]["ended"]) == (False, False)
+    assert marks(messages(source, None, first))["events/0"] < AFTER_ALL_TICKS
+    second = next_batch(source, first)
+    assert second["final"]
+    sent = messages(source, first, second)
+    assert marks(sent)["events/0"] == AFTER_ALL_TICKS
+    assert all(m.json()["gives"] for m in sent if m.kind is Kind.REPORT)
+
+
+def test_nothing_new_is_read_while_other_inputs_are_read_again(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
+    files, told = folders(tmp_path / "in", finished=False), tmp_path / "replayed"
+    recorded = files.latest({})
+    silence = SeenSilence(1 << 40, ticks_of(100))
+    begin = PartitionBegin(0, recorded["0"], 1 << 40, (silence,))
+    source = reader(tmp_path, files, finished=False)
+    options = replayed(files, recorded, begin) | {"replayed_file": str(told)}
+    source = JobReader(replace(source.job, **options))
+    write(tmp_path / "in" / "0" / "b.json", [event(second, "a", 1) for second in range(40, 50)])
+    first = next_batch(source, None)
+    sent = messages(source, None, first)
+    assert first["inputs"]["events"]["0"]["position"] == recorded["0"]
+    assert marks(sent)["events/0"] == ticks_of(95), "the stages hear of partitions that have nothing to read"
+    assert not any(m.json()["gives"] for m in sent if m.kind is Kind.REPORT)
+    assert next_batch(source, first) == first
+    told.touch()
+    second = next_batch(source, first)
+    (unit,) = (unit for share in source.partitions(first, second) for unit in share.units)
+    assert (unit.gives, unit.silence, unit.size > 0) == (True, None, True)
+
+
 def test_a_run_begins_in_the_middle_with_the_watermark_silence_had_left(tmp_path: Path) -> None:
     write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
     files = folders(tmp_path / "in", finished=False)

@@ -162,7 +162,7 @@ def run_with_progress(
 
     def tell_of_catching_up(catch_up: CatchUp | None) -> None:
         nonlocal told_seconds, caught_up
-        if catch_up is None or caught_up or catch_up.goal_size == catch_up.began_size:
+        if catch_up is None or caught_up or not catch_up.behind:
             return
         caught_up = catch_up.done
         now = time.monotonic()

@@ -13,6 +13,7 @@ from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, NANOSECONDS_PER_TICK, format_ticks
+from tideglass.job.begun import BEGUN, Begun
 from tideglass.job.changes import Changes, changes_between
 from tideglass.job.directory import JobDirectory
 from tideglass.job.journal import Ended, Run, RunEnd, RunStart, add, read_runs
@@ -27,12 +28,12 @@ from tideglass.job.manifest import (
 from tideglass.job.options import Job
 from tideglass.job.outputs import check_outputs, clear_outputs, withdraw
 from tideglass.job.recovery import last_batch
-from tideglass.job.replay import BEGUN, Begun, Stopped, stopped
 from tideglass.job.replay import begin as begin_reading
 from tideglass.job.silences import SilenceJournal
 from tideglass.job.start import StartFacts, StartMode, StartPlan, decide_start
 from tideglass.job.status import read_status
-from tideglass.job.topic_start import Look, begin_as_told, begin_topics, topics_stopped
+from tideglass.job.stopped import Stopped, stopped
+from tideglass.job.topic_start import Look, begin_as_told, begin_topics
 from tideglass.plan.replay import ReadBack, read_backs
 
 
@@ -71,8 +72,11 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
     resumes = request.mode is None and changes.keeps_state
     last = Stopped()
     if before is not None and not resumes:
-        generation = directory.generation(before.begun.generation)
-        last = topics_stopped(generation, job.topics) if job.topics else stopped(generation)
+        try:
+            last = stopped(directory.generation(before.begun.generation))
+        except StateError:
+            if request.mode in (None, StartMode.LAST_STOPPED):
+                raise  # any other start needs no run before it
     now_ticks = time.time_ns() // NANOSECONDS_PER_TICK
     plan = decide_start(request, _facts(job, directory, before, changes, last, now_ticks))
     last = _of_same_inputs(last, before, identity)
@@ -200,13 +204,6 @@ def _begun(job: Job, directory: JobDirectory, plan: StartPlan, last: Stopped) ->
     left = last.left
     if not job.inputs or (not left and plan.mode is StartMode.BEGINNING):
         return Begun()
-    if plan.mode is StartMode.LAST_STOPPED and job.topics:
-        raise StateError(
-            "the job reads files beside topics; to go on where such a run stopped without its state is "
-            "understood, not yet supported:\n"
-            + "".join(f"  {change}\n" for change in plan.cause.split("; "))
-            + "  hint: start at an output time, --start TIME, or a new run with --fresh"
-        )
     from_ticks, backs = _from_ticks(job, plan, last)
     behind_ticks = _behind_ticks(plan, last)
     return begin_reading(

@@ -67,8 +67,8 @@ class FailedRows:
 class Metrics:
     """The newest facts of every partition, and what each output has been given by this run.
 
-    events_before: those that earlier runs of the same generation read. catch_up: how far the run has come
-    in what was there when it started.
+    read_before: events by input that earlier runs of the same generation read. catch_up: how far the run has
+    come in what was there when it started.
     """
 
     partitions: dict[tuple[str, str, int], PartitionFacts] = field(
@@ -82,7 +82,7 @@ class Metrics:
     failed_rows: dict[tuple[tuple[str, str], int], FailedRows] = field(
         default_factory=dict[tuple[tuple[str, str], int], FailedRows]
     )
-    events_before: int = 0
+    read_before: Mapping[str, int] = field(default_factory=dict[str, int])
     catch_up: CatchUp | None = None
 
     def take_batch(self, messages: Iterable[Message], rows: Mapping[str, int]) -> None:
@@ -136,13 +136,30 @@ class Metrics:
     @property
     def events(self) -> int:
         """Events read, rejected ones included; each counted once however many readers share it."""
+        return sum(self.events_by_input.values())
+
+    @property
+    def events_by_input(self) -> dict[str, int]:
         by_partition: dict[tuple[str, str], int] = {}
         for seen in self.partitions.values():
             count = seen.counters.input_events + seen.rejected
             by_partition[seen.input, seen.partition] = max(
                 count, by_partition.get((seen.input, seen.partition), 0)
             )
-        return sum(by_partition.values())
+        result: dict[str, int] = {}
+        for (name, _), count in by_partition.items():
+            result[name] = result.get(name, 0) + count
+        return result
+
+    @property
+    def events_before(self) -> int:
+        """Events that earlier runs of the same generation read."""
+        return sum(self.read_before.values())
+
+    @property
+    def read_now(self) -> dict[str, int]:
+        """Events by input that this run has read."""
+        return {name: count - self.read_before.get(name, 0) for name, count in self.events_by_input.items()}
 
     @property
     def rejected(self) -> int:

@@ -1,14 +1,15 @@
 """Catching up: how far a run has come in what its inputs already held when it started (`asa.md` 7.3).
 
 The service shows nothing while a job recovers. What is left to read is known from the positions of the
-inputs, in their own units (bytes of a file); how many events that will be is told from those read so far.
+inputs, in their own units (bytes of a file, messages of a topic); how many events that will be is told from
+those read so far, input by input, since a byte is not a message.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,14 +20,12 @@ from tideglass.job.status import CatchUpStatus
 Positions: TypeAlias = Mapping[str, Mapping[str, Sequence[Sequence[Any]]]]
 
 
-def size(positions: Positions) -> int:
-    """How much lies before the positions, in the units of the inputs."""
-    return sum(
-        int(end) - int(begin)
-        for partitions in positions.values()
-        for pieces in partitions.values()
-        for _, begin, end, _ in pieces
-    )
+def sizes(positions: Positions) -> dict[str, int]:
+    """How much of each input lies before the positions, in its own units."""
+    return {
+        name: sum(int(end) - int(begin) for pieces in partitions.values() for _, begin, end, _ in pieces)
+        for name, partitions in positions.items()
+    }
 
 
 def there_now(inputs: Iterable[StreamInput], read: Positions) -> Positions:
@@ -43,37 +42,57 @@ def there_now(inputs: Iterable[StreamInput], read: Positions) -> Positions:
 class CatchUp:
     """Follows a run until it has read all that was there when it started.
 
-    began_from: where it began, in words. began_size, goal_size: of the positions then, and of the end of
+    began_from: where it began, in words. began, goal: sizes by input of the positions then, and of the end of
     what was there. Seconds are of one clock; times before the first batch count too, since the user waits.
+    events_of: read since the start, by input.
     """
 
     cause: str
     began_from: str
-    began_size: int
-    goal_size: int
+    began: Mapping[str, int]
+    goal: Mapping[str, int]
     began_seconds: float
-    reached_size: int = 0
-    events: int = 0
+    reached: dict[str, int] = field(default_factory=dict[str, int])
+    events_of: Mapping[str, int] = field(default_factory=dict[str, int])
     seconds: float = 0.0
 
-    def __post_init__(self) -> None:
-        self.reached_size = self.began_size
-
-    def advance(self, reached: Positions, events: int, now_seconds: float) -> None:
+    def advance(self, reached: Positions, events_of: Mapping[str, int], now_seconds: float) -> None:
         """A batch is done: the positions at its end, and the events read since the start."""
-        self.reached_size = max(self.reached_size, size(reached))
-        self.events = events
+        for name, now in sizes(reached).items():
+            self.reached[name] = max(now, self.reached.get(name, 0))
+        self.events_of = events_of
         self.seconds = now_seconds - self.began_seconds
 
     @property
+    def events(self) -> int:
+        return sum(self.events_of.values())
+
+    @property
+    def behind(self) -> bool:
+        """Whether there was anything to catch up with."""
+        return any(size > self.began.get(name, 0) for name, size in self.goal.items())
+
+    @property
     def done(self) -> bool:
-        return self.reached_size >= self.goal_size
+        return all(share >= 1 for share in self._shares().values())
 
     @property
     def share(self) -> float:
-        """What part of it is read, 0 to 1."""
-        whole = self.goal_size - self.began_size
-        return 1.0 if whole <= 0 else min(1.0, (self.reached_size - self.began_size) / whole)
+        """What part of it is read, 0 to 1: of the events that were there, as far as their number is known."""
+        shares = self._shares()
+        least = min(shares.values(), default=1.0)
+        read = sum(self.events_of.get(name, 0) for name in shares)
+        if not (least and read):
+            return least
+        return read / sum(self.events_of.get(name, 0) / share for name, share in shares.items())
+
+    def _shares(self) -> dict[str, float]:
+        """What part is read of each input that was behind."""
+        return {
+            name: min(1.0, (self.reached.get(name, began) - began) / (goal - began))
+            for name, goal in self.goal.items()
+            if goal > (began := self.began.get(name, 0))
+        }
 
     def status(self, now_seconds: float) -> CatchUpStatus:
         """How it stands; the rate, and with it the time left, counts from the start of the run."""

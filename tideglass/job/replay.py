@@ -1,6 +1,6 @@
 """Beginning to read where a run needs to: what an earlier run left, searched by arrival time (`asa.md` 7.2).
 
-generation's directory ──stopped──▶ Left ──begin──▶ Begun ──▶ source (positions, order, idle periods)
+generation's directory ──stopped──▶ Stopped ──begin──▶ Begun ──▶ source (positions, order, idle periods)
 
 An earlier run has fixed the order in which it read the files of a partition, and with it the places and
 arrival times of events. A replay reads them in the same order, so it gives the same rows to the bit. What a
@@ -9,138 +9,22 @@ source no longer holds is found out here, before anything is written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.inputs.seek import Found, place_of, seek
-from tideglass.core.errors import InputError, StateError
-from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
+from tideglass.core.errors import InputError
+from tideglass.core.time import format_ticks
 from tideglass.core.types import ARRIVAL
-from tideglass.job.recovery import Positions, last_batch, logged_offset
+from tideglass.job.begun import Begun
 from tideglass.job.silences import SilenceJournal
+from tideglass.job.stopped import Left
 from tideglass.plan.replay import ReadBack
 from tideglass.runtime.beginning import PartitionBegin
-from tideglass.runtime.scan import ScanState
 from tideglass.runtime.silences import SeenSilence, first_reaching
-from tideglass.runtime.snapshots import Snapshots
-
-
-@dataclass(frozen=True, slots=True)
-class LeftPartition:
-    """How far an earlier run has read a partition, and how far its watermark had come.
-
-    watermark_ticks: BEFORE_ALL_TICKS for none, or one this version cannot read.
-    """
-
-    number: int
-    position: Sequence[Sequence[Any]]
-    watermark_ticks: int
-
-
-#: In the directory of a generation, what its `Begun` is.
-BEGUN = "begun.json"
-
-#: Per input and partition.
-Left = Mapping[str, Mapping[str, LeftPartition]]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicLeft:
-    """How far an earlier run has read a topic. Offsets by partition.
-
-    began: of the first message it read; a partition that is absent began with its first. place: of the
-    first it did not. from_the_start: the partitions it knew before their first message. watermark_ticks: how
-    far the input had come; BEFORE_ALL_TICKS for nowhere.
-    """
-
-    began: Mapping[str, int]
-    place: Mapping[str, int]
-    from_the_start: frozenset[str]
-    watermark_ticks: int
-
-    def knows(self, partition: str, begin: int) -> bool:
-        """Whether a partition read again from `begin` on must be there before its first message.
-
-        One that appeared under way does so again, unless its first messages are not read.
-        """
-        began = self.began.get(partition, 0)
-        return partition in self.from_the_start or began < begin <= self.place.get(partition, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """Where a generation stopped. left, topics: {} when it has done no batch. ended: its inputs are at their
-    end. batch: the last whose rows were given, None for none.
-    """
-
-    left: Left = field(default_factory=dict[str, Any])
-    topics: Mapping[str, TopicLeft] = field(default_factory=dict[str, Any])
-    ended: bool = False
-    batch: int | None = None
-
-    @property
-    def watermark_ticks(self) -> int | None:
-        """The time up to which every partition had come; BEFORE_ALL_TICKS for none, None without a batch."""
-        reached = [each.watermark_ticks for partitions in self.left.values() for each in partitions.values()]
-        reached += [each.watermark_ticks for each in self.topics.values()]
-        return min(reached, default=None)
-
-
-def stopped(generation: Path) -> Stopped:
-    """What the last committed batch of a generation had read.
-
-    One that was stopped while it read again what the one before had read has not come further than that.
-    """
-    begun = Begun.load(generation / BEGUN)
-    batch = last_batch(generation / "checkpoint")
-    try:
-        offset = {} if batch is None else logged_offset(generation / "checkpoint", batch)
-        inputs: Mapping[str, Mapping[str, Any]] = offset.get("inputs", {})
-    except (OSError, ValueError, LookupError) as error:
-        raise StateError(
-            f"{generation / 'checkpoint'} cannot be read ({error}), so nobody knows where the last run "
-            "stopped\n  hint: start at an output time instead, --start TIME"
-        ) from error
-    if begun.behind_ticks is not None and offset.get("replaying", True):
-        return Stopped(
-            {
-                name: {
-                    partition: LeftPartition(each.number, begun.recorded[name][partition], begun.behind_ticks)
-                    for partition, each in partitions.items()
-                    if partition in begun.recorded[name]
-                }
-                for name, partitions in begun.begins.items()
-            },
-            batch=batch,
-        )
-    snapshots = Snapshots(str(generation / "ingress"))
-    left = {
-        name: {
-            partition: LeftPartition(
-                state["number"],
-                state["position"],
-                _watermark_ticks(snapshots.load(f"{name}/{partition}", offset["batch"])),
-            )
-            for partition, state in partitions.items()
-        }
-        for name, partitions in inputs.items()
-    }
-    return Stopped(left, ended=offset.get("final", False), batch=batch)
-
-
-def _watermark_ticks(saved: bytes | None) -> int:
-    if saved is None:
-        return BEFORE_ALL_TICKS
-    try:
-        ingress = ScanState.from_bytes(saved).ingress.values()
-    except StateError:  # of another version: everything is read again, which is slow and right
-        return BEFORE_ALL_TICKS
-    return min((each.watermark_ticks for each in ingress), default=BEFORE_ALL_TICKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,65 +64,6 @@ def check_held(missing: Sequence[Missing]) -> None:
 
 def _shown(ticks: int) -> str:
     return format_ticks(ticks)[:19] + "Z"
-
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """Where a generation begins to read; plain data, kept beside its state so that a resumed run has it too.
-
-    begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
-    behind_ticks: the watermark that run had left, when no row is to be given before its place is reached.
-    offsets: of inputs that are topics, per partition, the first to be read; a topic that is absent begins as
-    the project says. places: of topics, the first that the run before had not read, when no row is to be
-    given before; its state is built anew.
-    """
-
-    begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
-    recorded: Mapping[str, Mapping[str, Sequence[Sequence[Any]]]] = field(default_factory=dict[str, Any])
-    behind_ticks: int | None = None
-    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
-    places: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
-
-    @property
-    def reads_topics_again(self) -> bool:
-        """Whether any message is read again whose rows were given."""
-        return any(
-            place > self.offsets.get(name, {}).get(partition, 0)
-            for name, of in self.places.items()
-            for partition, place in of.items()
-        )
-
-    @property
-    def positions(self) -> Positions:
-        """What of each partition is not read."""
-        return {
-            name: {partition: each.position for partition, each in partitions.items()}
-            for name, partitions in self.begins.items()
-        }
-
-    def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self)))
-        temporary.replace(path)
-
-    @staticmethod
-    def load(path: Path) -> Begun:
-        """What `save` wrote; the beginning of everything where nothing was written."""
-        if not path.exists():
-            return Begun()
-        saved = json.loads(path.read_text())
-        begins = {
-            name: {partition: _begin_of(each) for partition, each in partitions.items()}
-            for name, partitions in saved["begins"].items()
-        }
-        offsets, places = saved.get("offsets", {}), saved.get("places", {})
-        return Begun(begins, saved["recorded"], saved["behind_ticks"], offsets, places)
-
-
-def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:
-    seen = tuple(SeenSilence(**each) for each in saved["seen"])
-    return PartitionBegin(saved["number"], saved["position"], saved["next_offset"], seen)
 
 
 def begin(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, TypeVar
 from tideglass.bind.catalog import InputInfo, metadata_in
 from tideglass.compile import compile_query
 from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.inputs.stream import StreamInput
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.pattern import is_pattern
@@ -36,15 +35,15 @@ from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
 from tideglass.job.profile import Profile
 from tideglass.job.project import Project, ProjectInput
-from tideglass.job.recovery import CatchUp, logged_offset, positions_of, size, there_now
+from tideglass.job.recovered import is_read_again, positions_behind, recover
+from tideglass.job.recovery import Positions
 from tideglass.job.silences import SilenceJournal
-from tideglass.job.topic_place import ENDING, REPLAYED, TopicPlace, recover_topics
+from tideglass.job.topic_place import ENDING, REPLAYED, TopicPlace
 from tideglass.job.topic_start import input_begin
 from tideglass.runtime.emission import GivenFrom
 from tideglass.runtime.emission import given as rows_given
 from tideglass.runtime.message import Kind, Message
 from tideglass.runtime.peers import Peers
-from tideglass.runtime.scan import ScanState
 from tideglass.runtime.snapshots import Snapshots
 
 if TYPE_CHECKING:
@@ -150,11 +149,11 @@ def run(
         if begun is not None:
             begun(beginning.start)
         metrics = Metrics()
-        if job.topics:
-            there = {name: look(topic, None) for name, topic in job.topics.items()}
-            reached = TopicPlace.load(directory.generation(beginning.plan.generation))
-            recover_topics(metrics, reached, beginning.begun.offsets, there, beginning.start)
         with Account(job.name, directory, beginning, metrics) as account, signals(account) as take_signals:
+            state = directory.generation(beginning.plan.generation)
+            there = {name: look(topic, None) for name, topic in job.topics.items()}
+            with account.changing():
+                recover(metrics, beginning, state, _files(job, beginning), TopicPlace.load(state), there)
             query = _start(job, account, watch, spark, profile)
             take_signals()
             account.running()
@@ -164,6 +163,12 @@ def run(
                 ending.touch()  # all that was there is read; now its end is told
                 _wait(_start(job, account, watch, spark, profile), account, profile)
         return metrics
+
+
+def _files(job: Job, beginning: Beginning) -> tuple[FileInput, ...]:
+    """The inputs of files, which read first what an earlier run had read."""
+    recorded = beginning.begun.recorded
+    return tuple(FileInput(spec, recorded.get(name, {})) for name, spec in job.inputs.items())
 
 
 def _ending(directory: JobDirectory, beginning: Beginning) -> Path:
@@ -199,10 +204,7 @@ def _start(
     state = directory.generation(beginning.plan.generation)
     snapshots = Snapshots(str(state / "ingress"))
     begun = beginning.begun
-    inputs = tuple(FileInput(spec, begun.recorded.get(name, {})) for name, spec in job.inputs.items())
-    if not job.topics:
-        with account.changing() as metrics:
-            recover(metrics, beginning, state / "checkpoint", snapshots, inputs)
+    inputs = _files(job, beginning)
     stored = str(directory.reference)
     references = JournaledReferences(
         stored,
@@ -214,6 +216,11 @@ def _start(
     if job.topics:  # the source beside the topics looks from then on
         references.find(None if job.options.once else time.time_ns() // NANOSECONDS_PER_TICK)
     session = _session(job, directory, spark)
+    checkpoint = state / "checkpoint"
+    place = TopicPlace.load(state) if job.topics else TopicPlace()
+    replayed = state / REPLAYED
+    # Where topics are read again, all inputs go on to what is new in one batch.
+    together = begun.reads_again and bool(job.topics)
     source = SourceJob(
         topology=topology,
         inputs=inputs,
@@ -228,18 +235,18 @@ def _start(
         profile=profile is not None,
         begins={name: of for name, of in begun.begins.items() if name in job.inputs},
         gives_replayed=begun.behind_ticks is None,
+        replayed_file=str(replayed) if together else None,
         references=replace(references, looks=False) if job.topics else references,
     )
     silences = SilenceJournal(directory.silences)
     peers = Peers(Snapshots(str(state / "peers")))
-    place = TopicPlace.load(state) if job.topics else TopicPlace()
-    replayed = state / REPLAYED
 
-    def tell_of_replay() -> None:
-        if begun.reads_topics_again and place.covers(begun.places):
+    def tell_of_replay(read: Positions) -> None:
+        if is_read_again(begun, inputs, place, read):
             replayed.touch()
 
-    tell_of_replay()  # a run that was killed may have come as far
+    if together and place.batch is not None:  # a run that was killed may have come as far
+        tell_of_replay(positions_behind(place.batch, checkpoint, inputs, begun, place))
 
     def commit(batch_id: int, messages: list[Message]) -> None:
         nonlocal place
@@ -252,18 +259,18 @@ def _start(
             if message.kind is Kind.REPORT:
                 silences.take(message.json())
         if job.topics:  # once its rows are given, and before anything is said of them
-            place = place.behind(batch_id, state / "checkpoint", tuple(job.topics), messages)
+            place = place.behind(batch_id, checkpoint, tuple(job.topics), messages)
             place.save(state)
-            tell_of_replay()
+        catch_up = account.metrics.catch_up
+        catches_up = catch_up is not None and not catch_up.done
+        waits = together and not place.replayed
+        read = positions_behind(batch_id, checkpoint, inputs, begun, place) if catches_up or waits else {}
+        if waits:
+            tell_of_replay(read)
         with account.changing() as metrics:
             metrics.take_batch(messages, given.rows)
-            catch_up = metrics.catch_up
-            if catch_up is not None and not catch_up.done:
-                reached = place.positions
-                if not job.topics:
-                    reached = positions_of(logged_offset(state / "checkpoint", batch_id))
-                read = metrics.events - metrics.events_before
-                catch_up.advance(reached, read, time.monotonic())
+            if catch_up is not None and catches_up:
+                catch_up.advance(read, metrics.read_now, time.monotonic())
         if watch is not None:
             watch(batch_id, given, metrics)
         if profile is not None:
@@ -277,7 +284,7 @@ def _start(
         for ordinal, name in enumerate(topology.outputs)
         if isinstance(spec := job.outputs[name], TopicOutput)
     }
-    options = QueryOptions(str(state / "checkpoint"), str(directory.stop), written, alone=spark is None)
+    options = QueryOptions(str(checkpoint), str(directory.stop), written, alone=spark is None)
     if not job.topics:
         return start(session, source, options, commit)
     live = LiveJob(
@@ -290,9 +297,9 @@ def _start(
         idle_seconds=job.options.idle_seconds,
         offsets=begun.offsets,
         # What is read again is scanned by one ingress a topic: all its partitions are known from the start.
-        peers=None if begun.reads_topics_again else peers,
-        begins={name: input_begin(begun, name) for name in job.topics} if begun.reads_topics_again else {},
-        replayed_file=str(replayed) if begun.reads_topics_again else None,
+        peers=None if together else peers,
+        begins={name: input_begin(begun, name) for name in job.topics} if together else {},
+        replayed_file=source.replayed_file,
         references=references,
         profile=profile is not None,
     )
@@ -315,31 +322,6 @@ def _libraries(job: Job) -> Libraries | None:
         return None
     chosen = job.options
     return Libraries(chosen.packages or ("" if chosen.jars else CONNECTOR), chosen.jars)
-
-
-def recover(
-    metrics: Metrics,
-    beginning: Beginning,
-    checkpoint: Path,
-    snapshots: Snapshots,
-    inputs: Sequence[StreamInput],
-) -> None:
-    """What is known before the first batch: the totals of earlier runs, and what there is to catch up."""
-    read = beginning.begun.positions
-    if beginning.batch is not None:
-        offset = logged_offset(checkpoint, beginning.batch)
-        read = positions_of(offset)
-        for name, partitions in read.items():
-            for partition in partitions:
-                saved = snapshots.load(f"{name}/{partition}", offset["batch"])
-                if saved is not None:  # else the scan will say what is missing
-                    final = offset["inputs"][name][partition]["ended"]
-                    metrics.take_report(ScanState.from_bytes(saved).report(name, partition, final=final))
-    metrics.events_before = metrics.events
-    start = beginning.start
-    metrics.catch_up = CatchUp(
-        start.cause, start.began_from, size(read), size(there_now(inputs, read)), time.monotonic()
-    )
 
 
 def _topics(project: Project, options: RunOptions, names: Iterable[str]) -> dict[str, TopicInput]:

@@ -2,24 +2,21 @@
 
 Spark logs the offsets of every batch before it runs, and the reports of a batch tell the watermarks it left.
 Both are written down together once the rows of the batch are given, so that whoever comes next needs neither
-Spark nor its state to know where the run has stopped.
+Spark nor its state to know where the run has stopped. Where it has come in files beside them, Spark's log of
+that batch says.
 """
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tideglass.connect.topics import HeldPartition
 from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS
-from tideglass.job.journal import RunStart
-from tideglass.job.metrics import Metrics
-from tideglass.job.recovery import CatchUp, Positions, logged_sources, size
+from tideglass.job.recovery import Positions, logged_sources
 from tideglass.runtime.message import Kind, Message
 
 #: In the directory of a generation, what its `TopicPlace` is.
@@ -35,8 +32,8 @@ class TopicPlace:
     """Where a generation is behind a batch whose rows are given.
 
     batch: its number; None before the first. replayed: all that an earlier generation had read is read again,
-    and since then rows are given. offsets: per input and partition, of the first message that is not
-    read. reports: per input and partition that has been heard of, what its scan said last.
+    and since then rows are given. offsets: per topic and partition, of the first message that is not
+    read. reports: per input, files too, and partition that has been heard of, what its scan said last.
     """
 
     batch: int | None = None
@@ -76,7 +73,7 @@ class TopicPlace:
         reports = {name: dict(of) for name, of in self.reports.items()}
         for message in messages:
             report = message.json() if message.kind is Kind.REPORT else {}
-            if report.get("input") in topics and "readers" in report:
+            if "input" in report and "readers" in report:
                 reports.setdefault(report["input"], {})[report["partition"]] = report | {"errors": []}
         return replace(
             self, batch=batch, replayed=said.get("replayed", False), offsets=offsets, reports=reports
@@ -95,36 +92,6 @@ class TopicPlace:
             for name, of in places.items()
             for partition, offset in of.items()
         )
-
-    @property
-    def positions(self) -> Positions:
-        return positions_of_offsets(self.offsets)
-
-
-def recover_topics(
-    metrics: Metrics,
-    reached: TopicPlace,
-    began: Mapping[str, Mapping[str, int]],
-    there: Mapping[str, Mapping[int, HeldPartition]],
-    start: RunStart,
-) -> None:
-    """What is known before the first batch: the totals of earlier runs, and what there is to catch up.
-
-    began: the offsets where the generation began, of a topic that Spark is to begin none. there: what the
-    topics hold.
-    """
-    for reports in reached.reports.values():
-        for report in reports.values():
-            metrics.take_report(report)
-    metrics.events_before = metrics.events
-    read = began if reached.batch is None else reached.offsets
-    ends = {name: {str(number): held.end for number, held in of.items()} for name, of in there.items()}
-    goal = {
-        name: {partition: max(offset, ends[name].get(partition, offset)) for partition, offset in of.items()}
-        for name, of in read.items()
-    }
-    read_size, goal_size = size(positions_of_offsets(read)), size(positions_of_offsets(goal))
-    metrics.catch_up = CatchUp(start.cause, start.began_from, read_size, goal_size, time.monotonic())
 
 
 def positions_of_offsets(offsets: Mapping[str, Mapping[str, int]]) -> Positions:

@@ -1,6 +1,6 @@
 """Beginning to read topics: the offsets a run starts from, and what a topic no longer holds.
 
-generation's directory ──topics_stopped──▶ Stopped ──begin_topics──▶ TopicBegin ──▶ Spark's source, ingress
+generation's directory ──stopped──▶ Stopped ──begin_topics──▶ TopicBegin ──▶ Spark's source, ingress
 
 The offsets are looked up once, before anything is written, and kept with the generation: a run that goes on
 with it begins at the same messages, whatever has come or gone meanwhile.
@@ -11,15 +11,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tideglass.connect.inputs.frame import EVENTS_OF_A_MESSAGE
 from tideglass.connect.topics import STARTING_OPTIONS, HeldPartition, TopicInput
-from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND
-from tideglass.job.replay import BEGUN, Begun, Missing, Stopped, TopicLeft, check_held
+from tideglass.core.time import TICKS_PER_MILLISECOND
+from tideglass.job.begun import Begun
+from tideglass.job.replay import Missing, check_held
 from tideglass.job.silences import SilenceJournal
-from tideglass.job.topic_place import ENDING, TopicPlace
+from tideglass.job.stopped import TopicLeft
 from tideglass.runtime.beginning import InputBegin, PartitionBegin
 from tideglass.runtime.silences import SeenSilence, first_reaching
 
@@ -28,30 +28,6 @@ Look = Callable[[TopicInput, int | None], Mapping[int, HeldPartition]]
 
 #: Per input and partition, the offset of a message.
 Offsets = Mapping[str, Mapping[str, int]]
-
-
-def topics_stopped(generation: Path, topics: Mapping[str, TopicInput]) -> Stopped:
-    """Where a generation that reads topics stopped: what the last batch whose rows are given had read.
-
-    One that was stopped while it read again what the one before had read has not come further than that.
-    """
-    begun = Begun.load(generation / BEGUN)
-    reached = TopicPlace.load(generation)
-    again = begun.reads_topics_again and not reached.replayed
-    if reached.batch is None and not again:
-        return Stopped()
-    places = begun.places if again else reached.offsets
-    left: dict[str, TopicLeft] = {}
-    for name in topics:
-        place, began = places.get(name, {}), begun.offsets.get(name, {})
-        start = frozenset(begun.begins.get(name, {}))
-        known = start | {each for each in place if place[each] > began.get(each, 0)}
-        marks = [reached.watermark_ticks(name, partition) for partition in known]
-        watermark_ticks = begun.behind_ticks if again else min(marks, default=None)
-        left[name] = TopicLeft(
-            began, place, start, BEFORE_ALL_TICKS if watermark_ticks is None else watermark_ticks
-        )
-    return Stopped(topics=left, ended=(generation / ENDING).exists(), batch=reached.batch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,8 @@ class SourceJob:
     """Everything the source needs; travels to Spark's processes as one pickled option.
 
     begins: per input and partition, where a run that is not the first begins to read. gives_replayed: the
-    rows of batches that read only what an earlier run has read are given, too.
+    rows of batches that read only what an earlier run has read are given, too. replayed_file: nothing new is
+    read before it is there, for other inputs read again, too; None: these are all.
     batch_bytes: how much of the inputs a batch may take. idle_seconds: how often silence is told to
     the stages when nothing arrives. tasks: scan tasks a batch is split into at most. stop_file: while it
     exists, no new batch is begun. references: reference data, whose known snapshots are in the offset.
@@ -78,6 +79,7 @@ class SourceJob:
     stop_file: str
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
     gives_replayed: bool = True
+    replayed_file: str | None = None
     references: References = NO_REFERENCES
     profile: bool = False
 
@@ -185,23 +187,29 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         inputs: dict[str, Any] = {}
         # Nothing new is read before all inputs are where an earlier run had brought them.
         replaying = not all(source.is_replayed(_positions(start, source.name)) for source in self.job.inputs)
+        file = self.job.replayed_file
+        if not replaying and file is not None and not Path(file).exists():
+            if start["batch"]:
+                return start
+            replaying = True  # once, for the stages to hear of every partition
         for source in self.job.inputs:
             before = start["inputs"].get(source.name, {})
             at = _positions(start, source.name)
             if replaying and source.is_replayed(at):
                 inputs[source.name] = {name: {**each, "since_ms": now_ms} for name, each in before.items()}
                 continue
-            latest, ended = source.latest(at, share), frozenset(_ALONE)
-            if latest or not self.job.finished:
-                ended = source.ended(latest)
-            else:  # without any partition there would be nobody to tell the stages of its end
-                latest = _ALONE
+            latest, ended = source.latest(at, share), frozenset[str]()
+            if not replaying:  # what is held comes out at the end, so it is told in a batch that gives rows
+                if not latest and self.job.finished:
+                    latest, ended = _ALONE, frozenset(_ALONE)  # else nobody would tell the stages
+                else:
+                    ended = source.ended(latest)
             # What appears under way is there from its first event on.
             latest = {name: own for name, own in latest.items() if own or name in before or not before}
             check_partitions(self.job.topology.readers, source.name, len(latest))
-            inputs[source.name] = _states(
-                before, latest, ended, now_ms, heard=replaying or not start["batch"]
-            )
+            # What was read again says nothing of the silence since then.
+            heard = replaying or not start["batch"] or start.get("replaying", False)
+            inputs[source.name] = _states(before, latest, ended, now_ms, heard=heard)
         states = [state for each in inputs.values() for state in each.values()]
         moved = any(state["since_ms"] == now_ms for state in states)
         final = self.job.finished and not replaying and all(state["ended"] for state in states)

@@ -1,0 +1,87 @@
+"""Where a generation begins to read: decided once, and kept beside its state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tideglass.job.recovery import Positions
+from tideglass.runtime.beginning import PartitionBegin
+from tideglass.runtime.silences import SeenSilence
+
+#: In the directory of a generation, what its `Begun` is.
+BEGUN = "begun.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where a generation begins to read; plain data, kept beside its state so that a resumed run has it too.
+
+    begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
+    behind_ticks: the watermark that run had left, when no row is to be given before its place is reached.
+    offsets: of inputs that are topics, per partition, the first to be read; a topic that is absent begins as
+    the project says. places: of topics, the first that the run before had not read, when no row is to be
+    given before; its state is built anew.
+    """
+
+    begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
+    recorded: Mapping[str, Mapping[str, Sequence[Sequence[Any]]]] = field(default_factory=dict[str, Any])
+    behind_ticks: int | None = None
+    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
+    places: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether anything is done again whose rows were given: events to be read, or idle periods."""
+        if self.behind_ticks is None:
+            return False
+        begins = [each for partitions in self.begins.values() for each in partitions.values()]
+        return (
+            any(each.seen for each in begins)
+            or any(
+                place > self.offsets.get(name, {}).get(partition, 0)
+                for name, of in self.places.items()
+                for partition, place in of.items()
+            )
+            or any(
+                [list(piece) for piece in self.begins[name][partition].position]
+                != [list(piece) for piece in recorded]
+                for name, of in self.recorded.items()
+                for partition, recorded in of.items()
+            )
+        )
+
+    @property
+    def positions(self) -> Positions:
+        """What of each partition is not read."""
+        return {
+            name: {partition: each.position for partition, each in partitions.items()}
+            for name, partitions in self.begins.items()
+        }
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(asdict(self)))
+        temporary.replace(path)
+
+    @staticmethod
+    def load(path: Path) -> Begun:
+        """What `save` wrote; the beginning of everything where nothing was written."""
+        if not path.exists():
+            return Begun()
+        saved = json.loads(path.read_text())
+        begins = {
+            name: {partition: _begin_of(each) for partition, each in partitions.items()}
+            for name, partitions in saved["begins"].items()
+        }
+        offsets, places = saved.get("offsets", {}), saved.get("places", {})
+        return Begun(begins, saved["recorded"], saved["behind_ticks"], offsets, places)
+
+
+def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:
+    seen = tuple(SeenSilence(**each) for each in saved["seen"])
+    return PartitionBegin(saved["number"], saved["position"], saved["next_offset"], seen)
