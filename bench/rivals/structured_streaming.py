@@ -1,10 +1,10 @@
 """The toll queries hand-written for Spark Structured Streaming, in its best configuration here.
 
 RocksDB state with changelog checkpointing, no row counts kept by it, one shuffle partition a core, the
-JSON schema given, all files or all messages offered at once unless told how many files, rows written to
-Parquet. Early events are dropped by a filter before the watermark sees them (one far in the future would
-otherwise make everything after it late), and the watermark is two minutes; later rows are dropped, which is
-less work than the rules of `asa.md` 1.4.
+JSON schema given, all files or all messages offered at once unless told how many files, topics fetched from
+as tideglass does, rows written to Parquet. Early events are dropped by a filter before the watermark sees
+them (one far in the future would otherwise make everything after it late), and the watermark is two minutes;
+later rows are dropped, which is less work than the rules of `asa.md` 1.4.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 
 from kafka_jars import connector
 from programs import answer, arguments
+from tideglass.connect.topics import FETCHING
 from tideglass.spark.java import use_java
 from tideglass.spark.session import LOCAL_CHECKPOINTS
 
@@ -86,7 +87,8 @@ def files(spark: SparkSession, options: Namespace, name: str) -> DataFrame:
 def messages(spark: SparkSession, options: Namespace) -> DataFrame:
     """The events in the messages of the topic."""
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", options.broker)
-    read = reader.option("subscribe", options.topic).option("startingOffsets", "earliest").load()
+    reader = reader.option("subscribe", options.topic).options(**FETCHING)
+    read = reader.option("startingOffsets", "earliest").load()
     return read.select(f.from_json(f.col("value").cast("string"), SCHEMA).alias("event")).select("event.*")
 
 

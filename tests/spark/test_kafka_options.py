@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tideglass.connect.topics import TopicInput
-from tideglass.spark.kafka import starting_options
+from tideglass.connect.topics import MOST_MESSAGES, TopicInput
+from tideglass.spark.kafka import source_options, starting_options
 from tideglass.spark.topic_offsets import client_settings
 
 
@@ -27,6 +27,21 @@ def test_offsets_stand_before_all_the_project_says() -> None:
         "failOnDataLoss": "false",
         "startingOffsets": '{"t": {"0": 4, "1": 0}}',
     }
+
+
+def test_headers_are_fetched_for_queries_that_ask_for_them_and_projects_that_say_so() -> None:
+    environment = {"TOPIC": "t"}
+
+    def options(given: TopicInput, *, headers: bool) -> dict[str, str]:
+        return source_options(given, environment, None, finished=True, limited=True, headers=headers)
+
+    assert options(topic(), headers=False) == {
+        "includeHeaders": "false",
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(MOST_MESSAGES),
+    }
+    assert options(topic(), headers=True)["includeHeaders"] == "true"
+    assert options(topic(includeHeaders="true"), headers=False)["includeHeaders"] == "true"
 
 
 def test_kafkas_client_is_given_what_the_connector_would_give_it() -> None:

@@ -21,6 +21,12 @@ MOST_MESSAGES = 1_000_000
 #: Options of Spark's source that say where a query begins, in lower case as Spark compares them.
 STARTING_OPTIONS = ("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp")
 
+#: How Kafka's client fetches unless the user says otherwise. Spark's connector asks the broker twice how far
+#: a partition goes whenever the client hands over messages, which by itself is 500 at a time; as many as come
+#: with one answer of the broker (`max.partition.fetch.bytes`, 1 MiB) are better. Its own buffer of 64 KiB
+#: holds a sixteenth of such an answer.
+FETCHING = {"kafka.max.poll.records": "5000", "kafka.receive.buffer.bytes": str(1 << 20)}
+
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 
 

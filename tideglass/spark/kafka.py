@@ -19,7 +19,7 @@ from pyspark.sql import functions as fn
 
 from tideglass.connect.formats.avro import checked_schema
 from tideglass.connect.formats.messages import MessageFormat, Payload
-from tideglass.connect.topics import STARTING_OPTIONS, TopicInput, resolved
+from tideglass.connect.topics import FETCHING, STARTING_OPTIONS, TopicInput, resolved
 from tideglass.core.errors import TideglassError
 from tideglass.spark.frames import FrameInput
 
@@ -28,7 +28,9 @@ CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 JSON = Payload()
 _LOG_APPEND_TIME = 1
-_METADATA = {"KafkaKey": "key", "KafkaHeaders": "headers", "KafkaTopic": "topic"}
+#: What a query calls the headers of a message.
+HEADERS = "KafkaHeaders"
+_METADATA = {"KafkaKey": "key", HEADERS: "headers", "KafkaTopic": "topic"}
 
 
 def kafka(
@@ -55,7 +57,9 @@ def kafka(
         checked_schema(avro_schema)
     source = spark.read if finished else spark.readStream
     reader = source.format("kafka").option("kafka.bootstrap.servers", bootstrap_servers)
-    reader = reader.option("subscribe", topic).option("includeHeaders", "true").options(**dict(options or {}))
+    # Of options of one name, however it is spelled, Spark takes the last.
+    reader = reader.option("subscribe", topic).options(**FETCHING, includeHeaders="true")
+    reader = reader.options(**(options or {}))
     try:
         messages = reader.load()
     except AnalysisException as error:
@@ -78,26 +82,43 @@ def topic_input(
     *,
     finished: bool,
     limited: bool,
+    headers: bool,
 ) -> FrameInput:
     """A topic of a project as a streaming input.
 
     offsets: per partition, the first to be read; None: what the project says. finished: the run reads to the
-    end of what is there. limited: a batch takes no more than the project says.
+    end of what is there. limited: a batch takes no more than the project says. headers: the query asks for
+    them; the connector makes them for every message.
     Raises ProjectError for a variable of the environment that is not set.
     """
-    options = starting_options(given, resolved(given.topic, os.environ), offsets, finished=finished)
-    if limited:
-        options["maxOffsetsPerTrigger"] = str(given.most_messages)
     return kafka(
         spark,
         resolved(given.topic, os.environ),
         resolved(given.servers, os.environ),
         given.format,
-        {name: resolved(value, os.environ) for name, value in options.items()},
+        source_options(given, os.environ, offsets, finished=finished, limited=limited, headers=headers),
         create_time=given.arrival == "CreateTime",
         delimiter=given.delimiter,
         avro_schema=given.avro_schema,
     )
+
+
+def source_options(
+    given: TopicInput,
+    environment: Mapping[str, str],
+    offsets: Mapping[str, int] | None,
+    *,
+    finished: bool,
+    limited: bool,
+    headers: bool,
+) -> dict[str, str]:
+    """The options of Spark's source for `topic_input`; what the project says stands."""
+    topic = resolved(given.topic, environment)
+    options = {"includeHeaders": str(headers).lower()}
+    options |= starting_options(given, topic, offsets, finished=finished)
+    if limited:
+        options["maxOffsetsPerTrigger"] = str(given.most_messages)
+    return {name: resolved(value, environment) for name, value in options.items()}
 
 
 def starting_options(

@@ -37,7 +37,7 @@ from tideglass.runtime.exchange import Sink
 from tideglass.runtime.message import Kind, json_body
 from tideglass.runtime.peers import Peers
 from tideglass.spark.frames import idles, ingress_numbers, ingressed, word_rows
-from tideglass.spark.kafka import topic_input
+from tideglass.spark.kafka import HEADERS, topic_input
 from tideglass.spark.key_groups import key_numbers
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import Commit, QueryOptions, configure, source_of, staged, write
@@ -80,7 +80,12 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
     configure(spark, job.topology, options)
     inputs = {
         name: topic_input(
-            spark, topic, job.offsets.get(name), finished=job.finished, limited=not job.ending
+            spark,
+            topic,
+            job.offsets.get(name),
+            finished=job.finished,
+            limited=not job.ending,
+            headers=any(path[0] == HEADERS for path in job.topology.fields[name].paths),
         ).checked(name)
         for name, topic in job.topics.items()
     }

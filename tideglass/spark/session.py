@@ -44,14 +44,21 @@ SETTINGS = {
     "spark.sql.streaming.metricsEnabled": "false",
 }
 
-#: A query stopped inside foreachBatch needs a deep stack to describe its error. The work of a job is
-#: done in Python's kernels; the JVM plans and moves bytes, so what its second compiler takes from two
-#: cores (half of the JVM's time in the first minute) never comes back. The heap is small: it begins with what
-#: Spark needs for itself, and follows what is used instead of a share of the machine's memory. Collections
-#: while Spark loads its classes would find nothing.
+#: A query stopped inside foreachBatch needs a deep stack to describe its error. The heap is small: it begins
+#: with what Spark needs for itself, and follows what is used instead of a share of the machine's memory.
+#: Collections while Spark loads its classes would find nothing.
 DRIVER_JAVA_OPTIONS = (
-    "-Xss4m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms160m -Xmn48m"
+    "-Xss4m -XX:+UseSerialGC -Xms160m -Xmn48m"
     " -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:MetaspaceSize=160m"
+)
+#: The work of a job over files is done in Python's kernels; the JVM plans and moves bytes, so what its second
+#: compiler takes from two cores (half of the JVM's time in the first minute) never comes back.
+FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
+#: A connector's rows go one by one through the JVM, which takes a third of the time for them once the second
+#: compiler has been there. It is for that code only: what a start runs some thousand times is not worth it.
+SECOND_COMPILER_LATE = (
+    "-XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=5000"
+    " -XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=200000"
 )
 
 #: What Python's processes are started with, unless this process has it otherwise. Chunks of tens of megabytes
@@ -151,10 +158,11 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries) -> SparkSes
     """The session there is, with our settings; else a new one."""
     for name, value in (WORKER_ENVIRONMENT | {"SPARK_LOCAL_IP": "127.0.0.1"}).items():
         os.environ.setdefault(name, value)
+    compiler = SECOND_COMPILER_LATE if libraries.settings() else FIRST_COMPILER
     settings = {
         "spark.master": f"local[{cores or '*'},{TASK_ATTEMPTS}]",
         "spark.app.name": "tideglass",
-        "spark.driver.extraJavaOptions": f"{DRIVER_JAVA_OPTIONS} {archive_options()}",
+        "spark.driver.extraJavaOptions": f"{DRIVER_JAVA_OPTIONS} {compiler} {archive_options()}",
         "spark.driver.memory": os.environ.get("TIDEGLASS_DRIVER_MEMORY", "2g"),
         "spark.log.level": "ERROR",
         **SETTINGS,
