@@ -21,13 +21,16 @@ from tideglass.spark.session import local_session
 
 QUERIES = Path(__file__).parent / "toll"
 
+#: Of some four million events.
+BATCH_BYTES = {"json": 512 << 20, "parquet": 128 << 20}
+
 #: The rivals' watermark is two minutes; so are our tolerances.
 SETTINGS = {"late_arrival": "2m", "out_of_order": "2m", "policy": "adjust"}
 
 
 def main() -> None:
     parser = arguments()
-    parser.add_argument("--batch-bytes", type=int, default=512 << 20)
+    parser.add_argument("--batch-bytes", type=int, help="by default for some four million events")
     parser.add_argument("--reference", type=Path, help="a JSON file; its name is that of the input")
     options = parser.parse_args()
     references = {options.reference.stem: options.reference} if options.reference else {}
@@ -70,7 +73,10 @@ def main() -> None:
         },
         run_directory=options.out / "run",
         options=RunOptions(
-            once=True, cores=options.cores, batch_bytes=options.batch_bytes, live=bool(options.topic)
+            once=True,
+            cores=options.cores,
+            batch_bytes=options.batch_bytes or BATCH_BYTES[options.format],
+            live=bool(options.topic),
         ),
     )
     spark = local_session(options.cores, options.out / "spark.log", connector() if options.topic else None)
