@@ -66,7 +66,7 @@ def test_where_the_last_run_stopped_is_a_place_and_keeps_the_time_the_output_was
 
 
 def test_changes_are_the_cause_that_is_told():
-    assert decide_start(StartRequest(), CHANGED).cause == "the step 'a' is new"
+    assert decide_start(StartRequest(), CHANGED).cause == "the state is built anew: the step 'a' is new"
 
 
 def test_a_run_without_any_watermark_is_followed_by_reading_everything():

@@ -12,14 +12,18 @@ import pytest
 from project_on_disk import OnDisk, at, disordered
 from test_run import SMALL_BATCH_BYTES, stop_when
 
+from tideglass.cli.status import status_lines
 from tideglass.connect.inputs.files import FileInput
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import parse_ticks
+from tideglass.job.directory import JobDirectory
 from tideglass.job.estimate import estimate, measured
 from tideglass.job.experiment import experiment
+from tideglass.job.journal import read_runs
 from tideglass.job.project import load_project
 from tideglass.job.runner import RunOptions, plan_job
 from tideglass.job.start import StartMode
+from tideglass.job.status import read_status
 from tideglass.plan.replay import read_backs
 
 if TYPE_CHECKING:
@@ -109,6 +113,29 @@ def test_behind_a_stopped_run_come_the_rows_it_had_not_given(
     assert given(project) == whole
     with pytest.raises(StateError, match="given all rows"):
         project.run(start_mode=StartMode.LAST_STOPPED)
+
+
+def test_in_other_key_groups_the_state_is_built_anew_and_that_is_told(
+    whole: dict[str, Counter[str]], spark: SparkSession, tmp_path: Path
+) -> None:
+    project = make(tmp_path, spark)
+    directory = JobDirectory.of_project(tmp_path)
+    project.run(stop_when(lambda metrics: metrics.batches > 3), batch_bytes=SMALL_BATCH_BYTES)
+    first = given(project)
+    assert first != whole
+    stop = stop_when(lambda metrics: metrics.batches > 1)
+    project.run(stop, batch_bytes=SMALL_BATCH_BYTES // 2, key_groups=3)
+    assert given(project) == first, "what is read again gives nothing"
+    status = read_status(directory)
+    assert status is not None
+    told = " ".join("\n".join(status_lines(status)).split())
+    assert "the state is built anew: the key groups were 2 and are 3;" in told
+    project.run(batch_bytes=SMALL_BATCH_BYTES, key_groups=None, cores=1)  # those it has stay
+    assert given(project) == whole
+    second, third = read_runs(directory.journal)[1:]
+    assert second.start.changes == ("the key groups were 2 and are 3",)
+    assert (second.start.resumed, second.start.mode) == (False, "last-stopped")
+    assert (third.start.resumed, third.start.changes) == (True, ())
 
 
 def test_a_source_that_no_longer_holds_the_range_stops_the_start_before_any_output(

@@ -175,7 +175,8 @@ def _as_possible(begun: StartPlan | None, request: StartRequest, facts: StartFac
             + "".join(f"  {change}\n" for change in facts.changes)
             + "  hint: undo the change, name another --run-dir, or start a new run with --fresh"
         )
-    return _behind("; ".join(facts.changes), begun, facts.stopped_ticks, request, facts)
+    cause = "the state is built anew: " + ", ".join(facts.changes)
+    return _behind(cause, begun, facts.stopped_ticks, request, facts)
 
 
 def _at(
