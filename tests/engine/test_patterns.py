@@ -146,7 +146,7 @@ def matchings(draw: st.DrawFn) -> Trial:
 
 
 @given(matchings(), manners())
-@examples(reproducible, max_examples=150)
+@examples(reproducible, max_examples=60)
 def test_patterns_give_the_oracles_rows_in_any_batches_and_restarts(trial: Trial, manner: Manner) -> None:
     check_rows(trial, manner)
 
@@ -199,7 +199,7 @@ def of_steps(draw: st.DrawFn) -> Trial:
 
 
 @given(st.one_of(of_substreams(), of_steps()), manners())
-@examples(reproducible, max_examples=80)
+@examples(reproducible, max_examples=40)
 def test_patterns_among_steps_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:

@@ -114,7 +114,7 @@ def rows_in(trial: Trial, manner: Manner) -> dict[str, Rows] | None:
 
 
 @given(joined(), manners())
-@examples(reproducible, max_examples=60)
+@examples(reproducible, max_examples=40)
 def test_reference_joins_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:

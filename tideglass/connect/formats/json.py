@@ -131,10 +131,12 @@ def _plain(texts: pa.Array, fields: Fields, lines: Ints) -> Decoded | None:
 
 def explode_payloads(payloads: pa.Array) -> tuple[pa.Array, Ints]:
     """Messages whose payload may be an array of events, as single events and the message of each."""
+    texts = payloads.cast(pa.binary())
+    if len(texts) == 0 or _all_begin_objects(texts):
+        return texts, np.arange(len(texts))
     pieces: list[pa.Array] = []
     sources: list[Ints] = []
     start = 0
-    texts = payloads.cast(pa.binary())
     arrays = pc.match_substring_regex(texts, r"^(?:\xEF\xBB\xBF)?\s*\[").fill_null(False)
     for place in np.flatnonzero(np.asarray(arrays)).tolist():
         pieces.append(texts.slice(start, place - start))
@@ -215,18 +217,22 @@ def _objects(texts: pa.Array, lines: Ints, refusals: Refusals) -> tuple[pa.Array
     """Skip blank texts, refuse those that do not begin an object; blanks and byte order marks go."""
     if len(texts) == 0:
         return texts, lines
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
-    filled = np.diff(offsets) > 0
-    begins = np.zeros(len(texts), np.bool_)
-    begins[filled] = data[offsets[:-1][filled]] == ord("{")
-    if begins.all():
+    if _all_begin_objects(texts):
         return texts, lines
     trimmed = pc.ascii_trim_whitespace(pc.replace_substring_regex(texts, r"^\s*\x{FEFF}", ""))
     blank = np.asarray(pc.equal(trimmed, ""))
     begins = np.asarray(pc.starts_with(trimmed, "{"))
     refusals.add_rows(INVALID_DATA, _NO_OBJECT, ~begins & ~blank, lines, texts)
     return _only(trimmed, lines, begins)
+
+
+def _all_begin_objects(texts: pa.Array) -> bool:
+    """Whether the first character of each text is a brace; of none of them NULL."""
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    return not texts.null_count and bool(
+        (offsets[:-1] < offsets[1:]).all() and (data[offsets[:-1]] == ord("{")).all()
+    )
 
 
 def _valid_json(texts: pa.Array) -> Mask:
