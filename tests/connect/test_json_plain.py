@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideglass.connect.formats import json as general
+from tideglass.connect.formats import json_pass
 from tideglass.connect.formats.decoded import LINE, Fields, column_name
 from tideglass.connect.formats.json import decode_json
 from tideglass.connect.formats.json_plain import FEWEST_EVENTS, plain_columns
@@ -231,3 +232,16 @@ def test_a_large_chunk_of_plain_events_is_read_in_one_pass_and_another_by_the_ge
     assert decode_json(pa.array(lines), fields, "1.1").table.num_rows == FEWEST_EVENTS
     assert decode_json(pa.array(lines), Fields((("n",),), whole=True)).table.num_rows == FEWEST_EVENTS
     assert passes == [True, False]
+
+
+def test_where_compiled_code_cannot_be_kept_it_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("cannot cache function: no locator available for file")
+
+    def next_of(number: int) -> int:
+        return number + 1
+
+    monkeypatch.setattr("numba.core.caching.CacheImpl.__init__", nowhere)
+    made: Any = json_pass.compiled(next_of)
+    assert made(1) == 2
+    assert made.signatures

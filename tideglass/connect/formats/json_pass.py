@@ -54,7 +54,8 @@ _TENS, _HUNDREDS, _MYRIADS = (np.uint64(value) for value in (10 << 8 | 1, 100 <<
 _EIGHT, _SIXTEEN, _THIRTY_TWO = (np.uint64(bits) for bits in (8, 16, 32))
 
 
-def _compiled(function: _Function) -> _Function:
+def compiled(function: _Function) -> _Function:
+    """The function as machine code that is kept on disk."""
     compile_: Any = numba.njit
     try:
         return cast("_Function", compile_(cache=True)(function))
@@ -95,7 +96,7 @@ _word: Callable[[int], Any] = intrinsic(_word_at)
 _bytes_before: Callable[[Any], int] = intrinsic(_count_bytes_before)
 
 
-@_compiled
+@compiled
 def _behind_blanks(at: int, end: int) -> int:
     while at < end and _byte(at) <= _SPACE:
         byte = _byte(at)
@@ -105,7 +106,7 @@ def _behind_blanks(at: int, end: int) -> int:
     return at
 
 
-@_compiled
+@compiled
 def _string_end(at: int, end: int) -> int:
     """The place of the quote that ends the string whose text begins at `at`; _NO if it is not plain."""
     while at + 8 <= end:
@@ -123,7 +124,7 @@ def _string_end(at: int, end: int) -> int:
     return at if at < end else _NO
 
 
-@_compiled
+@compiled
 def _digits_end(at: int, end: int, whole: Any) -> tuple[int, Any]:
     """The place behind the digits at `at`, and `whole` with them appended."""
     while at + 8 <= end:
@@ -140,7 +141,7 @@ def _digits_end(at: int, end: int, whole: Any) -> tuple[int, Any]:
     return at, whole
 
 
-@_compiled
+@compiled
 def _number_end(at: int, end: int) -> tuple[int, int, int, bool]:
     """The place behind a number; _NO if it is none, or an integer that may be outside int64.
 
@@ -176,7 +177,7 @@ def _number_end(at: int, end: int) -> tuple[int, int, int, bool]:
     return at, sign * whole, max(behind, 1), rough
 
 
-@_compiled
+@compiled
 def _word_end(at: int, end: int) -> int:
     """The place behind true, false or null; _NO if there is none of them."""
     if at + 4 > end:
@@ -191,7 +192,7 @@ def _word_end(at: int, end: int) -> int:
     return _NO
 
 
-@_compiled
+@compiled
 def _scalar_end(at: int, end: int) -> int:
     """The place behind a string, number or word; _NO if it is none."""
     if at >= end:
@@ -205,7 +206,7 @@ def _scalar_end(at: int, end: int) -> int:
     return _word_end(at, end)
 
 
-@_compiled
+@compiled
 def _key_end(at: int, end: int) -> int:
     """The place behind the colon of a key; _NO if there is no key."""
     if at >= end or _byte(at) != _QUOTE:
@@ -217,7 +218,7 @@ def _key_end(at: int, end: int) -> int:
     return _behind_blanks(at + 1, end) if at < end and _byte(at) == _COLON else _NO
 
 
-@_compiled
+@compiled
 def _container_end(at: int, end: int) -> int:
     """The place behind a record or array nobody asks for; _NO if it is not plain."""
     records, depth = 0, 0  # of the containers around us a bit says whether it is a record
@@ -262,7 +263,7 @@ def _container_end(at: int, end: int) -> int:
             at = _behind_blanks(at, end)
 
 
-@_compiled
+@compiled
 def _same(at: int, other: int, count: int) -> bool:
     while count >= 8:
         if _word(at) != _word(other):
@@ -275,7 +276,7 @@ def _same(at: int, other: int, count: int) -> bool:
     return True
 
 
-@_compiled
+@compiled
 def _field_of(at: int, count: int, names: int, name_ends: Any) -> int:
     """Which of the names the key is; -1 if none."""
     for field in range(len(name_ends) - 1):
@@ -285,7 +286,7 @@ def _field_of(at: int, count: int, names: int, name_ends: Any) -> int:
     return -1
 
 
-@_compiled
+@compiled
 def _beyond_ascii(at: int, end: int) -> bool:
     bits: Any = np.uint64(0)
     while at + 8 <= end:
@@ -297,7 +298,7 @@ def _beyond_ascii(at: int, end: int) -> bool:
     return (bits & _HIGHS) != 0
 
 
-@_compiled
+@compiled
 def read_events(
     data: int,
     bounds: Any,
@@ -423,7 +424,7 @@ def read_events(
     return len(bounds) - 1, beyond_ascii
 
 
-@_compiled
+@compiled
 def gather(data: int, spans: Any, bounds: Any, joined: Any) -> None:
     """Put the text of every span to joined[bounds[n] : bounds[n + 1]]."""
     for row in range(len(spans)):
