@@ -185,7 +185,7 @@ def main() -> None:
         told = "  ".join(
             f"{f.name} {getattr(cost, f.name):,} ({getattr(kept, f.name):,})" for f in fields(Cost)
         )
-        print(f"{name:12} {told}")
+        print(f"{name:24} {told}")
 
 
 if __name__ == "__main__":

@@ -60,9 +60,11 @@ def events() -> list[dict[str, object]]:
     return result
 
 
-def decoding() -> Callable[[], object]:
-    """JSON lines to columns."""
-    texts = pa.array([json.dumps({k: v for k, v in row.items() if k != "_arrival"}) for row in events()])
+def decoding(note: str) -> Callable[[], object]:
+    """JSON lines, each with a note, to columns."""
+    texts = pa.array(
+        [json.dumps({k: v for k, v in row.items() if k != "_arrival"} | {"note": note}) for row in events()]
+    )
     wanted = Fields((("device",), ("v",), ("t",)), False)
     return lambda: decode_json(texts, wanted, "1.2")
 
@@ -90,6 +92,7 @@ def _of(query: str) -> Callable[[], Callable[[], object]]:
 
 
 WORK: Mapping[str, Callable[[], Callable[[], object]]] = {
-    "decoding": decoding,
+    "decoding": lambda: decoding("plain"),
+    "decoding with escapes": lambda: decoding('"escaped"'),
     **{name: _of(query) for name, query in QUERIES.items()},
 }
