@@ -125,10 +125,11 @@ def test_the_status_shows_state_inputs_counters_outputs_and_how_long_catching_up
     shown = capsys.readouterr().out.splitlines()
     assert shown == [
         "tolls: Running, run 3 since 2026-01-01T00:00:00Z (process 7 on here)",
-        "  resumed from the checkpoint; run 2 was killed; state of generation 1, begun beginning",
+        "  resumed from the checkpoint; run 2 was killed",
+        "  state of generation 1, begun at the beginning",
         "  4 batches, 123,000 events in this run",
         "  catching up from batch 17: 123,000 of about 492,000 events (25%), 61,500/s, about 6s left",
-        "  input sensor/0: 400,000 events, watermark 2026-01-01T00:00:50.0000000Z, delay 10s",
+        "  input sensor/0: 400,000 events, watermark 2026-01-01T00:00:50Z, delay 10s",
         "  watermark delay 10s",
         "  since the state began: InputEvents 400,000, LateInputEvents 12",
         "  output alerts: 17 rows in this run",
@@ -155,7 +156,7 @@ def test_stop_waits_until_the_run_has_ended_and_tells_what_it_did(project, direc
     with under_way(directory) as process:
         assert command("stop", project) == 0
         shown = capsys.readouterr().out
-        assert f"asked process {process.pid} on" in shown
+        assert f"asked to stop behind its batch: process {process.pid} on" in shown
         assert "run 3 stopped: 5 batches, 200 events, 18 rows" in shown
         assert process.wait(timeout=10) == 0
 
@@ -198,7 +199,7 @@ def test_runs_tells_why_and_from_where_each_began_what_had_changed_and_how_it_en
     assert command("runs", project) == 0
     assert capsys.readouterr().out.splitlines() == [
         "run 3: failed, 2026-01-01T00:00:00Z to 2026-01-01T00:02:00Z",
-        "  resumed from the checkpoint; run 2 was killed; resumed from batch 17; state of generation 1",
+        "  resumed from the checkpoint; run 2 was killed, from batch 17; state of generation 1",
         "  changed: the setting late_arrival was 5s and is 6s",
         "  5 batches, 200 events, 18 rows to alerts",
         "  caught up after 1m5s",

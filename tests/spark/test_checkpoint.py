@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tideglass.spark.checkpoint import relocate
+from tideglass.spark.checkpoint import has_timers, relocate
 
 
 def metadata(path: Path) -> str:
@@ -28,3 +28,12 @@ def test_a_moved_checkpoint_names_itself_and_one_in_its_place_is_left_alone(tmp_
     checksum.touch()
     assert relocate(tmp_path) == 0
     assert checksum.exists()
+
+
+def test_a_checkpoint_says_whether_its_query_has_timers(tmp_path: Path) -> None:
+    for operator, mode in enumerate(("NoTime", "ProcessingTime")):
+        file = tmp_path / "state" / str(operator) / "_metadata" / "v2" / "0"
+        file.parent.mkdir(parents=True)
+        body = {"operatorPropertiesJson": json.dumps({"timeMode": mode, "outputMode": "Append"})}
+        file.write_text(f"v2\n{json.dumps(body)}")
+        assert has_timers(tmp_path) is (mode == "ProcessingTime")

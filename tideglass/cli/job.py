@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +30,32 @@ def job_directory(project: Path, run_dir: Path | None) -> JobDirectory:
     return JobDirectory.of_project(project_entry(project).folder, run_dir)
 
 
+def tell(lines: Iterable[str]) -> None:
+    """Print lines for people; on a terminal none is broken within a word."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    typer.echo("\n".join(wrapped(lines, width)))
+
+
+def wrapped(lines: Iterable[str], width: int | None) -> list[str]:
+    """Lines broken between words where they are longer than `width`; None: as they are.
+
+    >>> wrapped(["  input toll/0: 76,619 events"], 20)
+    ['  input toll/0:', '      76,619 events']
+    """
+    result: list[str] = []
+    for line in lines:
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        parts = (
+            [line]
+            if width is None
+            else textwrap.wrap(
+                line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
+        )
+        result += parts or [line]
+    return result
+
+
 def state_line(status: Status) -> str:
     """The state of a job in one line."""
     from tideglass.job.status import State
@@ -38,8 +68,12 @@ def state_line(status: Status) -> str:
 
 def start_lines(start: RunStart) -> list[str]:
     """Why and from where a run begins, and what has changed since the last one."""
-    lines = [f"run {start.run}: {start.cause}, from {start.began_from}"]
-    return lines + [f"  changed: {change}" for change in start.changes]
+    return [f"run {start.run}: {start.cause}, from {start.began_from}", *change_lines(start)]
+
+
+def change_lines(start: RunStart) -> list[str]:
+    """What has changed since the run before, unless that is the cause of the start."""
+    return [f"  changed: {change}" for change in start.changes if change not in start.cause]
 
 
 def catch_up_line(at: CatchUpStatus) -> str:
@@ -56,18 +90,28 @@ def catch_up_line(at: CatchUpStatus) -> str:
 def end_line(end: RunEnd) -> str:
     """How a run ended, in one line."""
     rows = sum(end.rows.values())
-    return f"run {end.run} {end.how}: {end.batches:,} batches, {end.events:,} events, {rows:,} rows"
+    return f"run {end.run} {end.how}: {batches_text(end.batches)}, {end.events:,} events, {rows:,} rows"
+
+
+def batches_text(count: int) -> str:
+    """
+    >>> batches_text(0), batches_text(1), batches_text(1000)
+    ('0 batches', '1 batch', '1,000 batches')
+    """
+    return f"{count:,} batch" + ("" if count == 1 else "es")
 
 
 def seconds_text(seconds: float) -> str:
     """A length of time for people, no finer than a second.
 
-    >>> seconds_text(0.4), seconds_text(75), seconds_text(7300)
-    ('0s', '1m15s', '2h1m')
+    >>> seconds_text(0.4), seconds_text(75), seconds_text(120), seconds_text(7300)
+    ('0s', '1m15s', '2m', '2h1m')
     """
     whole = round(seconds)
     if whole < 60:
         return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60}s"
-    return f"{whole // 3600}h{whole % 3600 // 60}m"
+    units = (whole // 60, "m", whole % 60, "s")
+    if whole >= 3600:
+        units = (whole // 3600, "h", whole % 3600 // 60, "m")
+    much, unit, rest, small = units
+    return f"{much}{unit}" + (f"{rest}{small}" if rest else "")

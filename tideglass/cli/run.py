@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,10 +12,12 @@ import typer
 from tideglass.cli.job import (
     ProjectArgument,
     RunDirOption,
+    batches_text,
     catch_up_line,
     job_directory,
     seconds_text,
     start_lines,
+    wrapped,
 )
 
 if TYPE_CHECKING:
@@ -168,12 +171,18 @@ def run_with_progress(
         now = time.monotonic()
         if caught_up:
             took = seconds_text(catch_up.seconds)
-            console.print(f"caught up with what was there in {took}: {catch_up.events:,} events")
+            say([f"caught up with what was there in {took}: {catch_up.events:,} events"])
         elif live is None and now - told_seconds > TELL_SECONDS:
             told_seconds = now
-            console.print(catch_up_line(catch_up.status(now)), markup=False)
+            say([catch_up_line(catch_up.status(now))])
 
-    live = Live(console=console, refresh_per_second=4) if console.is_terminal and not quiet else None
+    def say(lines: Sequence[str]) -> None:
+        """A log has lines as long as they are."""
+        shown = wrapped(lines, console.width if console.is_terminal else None)
+        console.print("\n".join(shown), markup=False, soft_wrap=True)
+
+    shows = console.is_terminal and not quiet
+    live = Live(console=console, refresh_per_second=4, transient=True) if shows else None
     seen = 0
 
     def watch(batch_id: int, given: BatchRows, metrics: Metrics) -> None:
@@ -194,7 +203,7 @@ def run_with_progress(
 
     def begun(start: RunStart) -> None:
         if not quiet:
-            console.print("\n".join(start_lines(start)), markup=False)
+            say(start_lines(start))
 
     if live is None:
         return run_job(job, watch, begun=begun, profile=profile)
@@ -272,8 +281,9 @@ def progress_table(metrics: Metrics, rate: float | None = None) -> Table:
     from rich import box
     from rich.table import Table
 
-    title = f"{metrics.events:,} events in {metrics.batches} batches"
+    title = f"{metrics.events - metrics.events_before:,} events in {batches_text(metrics.batches)}"
     title += f", {rate:,.0f}/s" if rate else ""
+    title += f", {metrics.events:,} events since the state began" if metrics.events_before else ""
     failed = sum(each.count for each in metrics.failed_rows.values())
     title += f", {failed:,} rows left out" if failed else ""
     # No padding: the box itself puts a blank between columns, and eighty are soon full.

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tideglass.cli.job import ProjectArgument, RunDirOption, job_directory, seconds_text
+from tideglass.cli.job import (
+    ProjectArgument,
+    RunDirOption,
+    batches_text,
+    change_lines,
+    job_directory,
+    seconds_text,
+    tell,
+)
 from tideglass.cli.status import JsonOption
 
 if TYPE_CHECKING:
@@ -35,23 +43,22 @@ def runs(
     if not found:
         typer.echo(f"no job has run in {directory.path}")
     for place, run in enumerate(found):
-        typer.echo("\n".join(run_lines(run, goes_on=goes_on and place == 0)))
+        tell(run_lines(run, goes_on=goes_on and place == 0))
 
 
 def run_lines(run: Run, *, goes_on: bool) -> list[str]:
     """A run for people. goes_on: it is under way; else one without an end was killed."""
     start, end = run.start, run.end
-    began = "resumed" if start.resumed else f"began {start.mode}"
     how = end.how.value if end else "under way" if goes_on else "killed"
     until = f" to {end.ended}" if end else ""
     lines = [
         f"run {start.run}: {how}, {start.started}{until}",
-        f"  {start.cause}; {began} from {start.began_from}; state of generation {start.generation}",
+        f"  {start.cause}, from {start.began_from}; state of generation {start.generation}",
+        *change_lines(start),
     ]
-    lines += [f"  changed: {change}" for change in start.changes]
     if end is not None:
         rows = "".join(f", {count:,} rows to {name}" for name, count in end.rows.items())
-        lines.append(f"  {end.batches:,} batches, {end.events:,} events{rows}")
+        lines.append(f"  {batches_text(end.batches)}, {end.events:,} events{rows}")
         if end.caught_up_seconds is not None:
             lines.append(f"  caught up after {seconds_text(end.caught_up_seconds)}")
         if end.error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tideglass.cli import run
-from tideglass.cli.job import catch_up_line, job_directory, state_line
+from tideglass.cli.job import catch_up_line, job_directory, state_line, tell
 
 if TYPE_CHECKING:
     from tideglass.job.directory import JobDirectory
@@ -70,11 +70,10 @@ def launch(arguments: Sequence[str], folder: Path) -> None:
             log.seek(began)
             typer.echo(log.read().decode(errors="replace").rstrip(), err=process.returncode != 0)
         raise SystemExit(process.returncode)
-    typer.echo(state_line(status))
-    typer.echo(status.cause)
+    lines = [state_line(status), status.cause]
     if status.catching_up is not None:
-        typer.echo(catch_up_line(status.catching_up))
-    typer.echo(f"log: {directory.log}")
+        lines.append(catch_up_line(status.catching_up))
+    tell([*lines, f"log: {directory.log}"])
 
 
 def _until_it_runs(process: subprocess.Popen[bytes], directory: JobDirectory) -> Status | None:

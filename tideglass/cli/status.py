@@ -11,14 +11,23 @@ import typer
 from tideglass.cli.job import (
     ProjectArgument,
     RunDirOption,
+    batches_text,
     catch_up_line,
     job_directory,
     seconds_text,
     state_line,
+    tell,
 )
 
 if TYPE_CHECKING:
     from tideglass.job.status import InputStatus, Status
+
+_BEGUN = {
+    "beginning": "at the beginning",
+    "now": "at the time of its start",
+    "time": "at an output time",
+    "last-stopped": "where the run before had stopped",
+}
 
 JsonOption = Annotated[bool, typer.Option("--json", help="As one JSON value.")]
 
@@ -36,15 +45,16 @@ def status(
     elif found is None:
         typer.echo(f"no job has run in {directory.path}")
     else:
-        typer.echo("\n".join(status_lines(found)))
+        tell(status_lines(found))
 
 
 def status_lines(found: Status) -> list[str]:
     """A status for people, a fact a line."""
     lines = [
         state_line(found),
-        f"  {found.cause}; state of generation {found.generation}, begun {found.mode}",
-        f"  {found.batches:,} batches, {found.events:,} events in this run",
+        f"  {found.cause}",
+        f"  state of generation {found.generation}, begun {_BEGUN[found.mode]}",
+        f"  {batches_text(found.batches)}, {found.events:,} events in this run",
     ]
     if found.catching_up is not None:
         lines.append(f"  {catch_up_line(found.catching_up)}")
@@ -62,5 +72,14 @@ def status_lines(found: Status) -> list[str]:
 
 def _input_line(each: InputStatus) -> str:
     delay = "" if each.delay_seconds is None else f", delay {seconds_text(each.delay_seconds)}"
-    watermark = each.watermark or "none yet"
+    watermark = _to_the_second(each.watermark or "none yet")
     return f"{each.input}/{each.partition}: {each.events:,} events, watermark {watermark}{delay}"
+
+
+def _to_the_second(time: str) -> str:
+    """
+    >>> _to_the_second("2026-01-01T00:02:25.0860000Z"), _to_the_second("end of input")
+    ('2026-01-01T00:02:25Z', 'end of input')
+    """
+    seconds, point, _ = time.partition(".")
+    return f"{seconds}Z" if point else time

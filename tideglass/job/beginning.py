@@ -258,7 +258,7 @@ def _began_from(plan: StartPlan, batch: int | None) -> str:
         return "the beginning, no batch was done" if batch is None else f"batch {batch + 1}"
     if not plan.read_from_ticks:
         return "the beginning of the inputs"
-    return "arrival time " + format_ticks(min(plan.read_from_ticks.values()))
+    return "arrival time " + format_ticks(min(plan.read_from_ticks.values()))[:19] + "Z"
 
 
 def _behind(runs: list[Run]) -> str:

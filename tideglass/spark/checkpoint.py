@@ -1,7 +1,7 @@
-"""Spark's checkpoint of a job that was moved: it tells where it is, and must be told where it is now.
+"""What Spark's checkpoint says of stateful operators: where their schemas lie, and whether they have timers.
 
-Of all its files only the metadata of stateful operators holds absolute paths: those of the state's schema,
-which lie in the checkpoint themselves.
+Of all its files only this metadata holds absolute paths: those of the state's schema, which lie in the
+checkpoint themselves. A job that was moved must be told where they are now.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _SCHEMAS = "_stateSchema"
+_METADATA = "state/*/_metadata/v2/[0-9]*"
 
 
 def relocate(checkpoint: Path) -> int:
@@ -20,7 +21,19 @@ def relocate(checkpoint: Path) -> int:
     >>> relocate(Path("nowhere"))
     0
     """
-    return sum(_relocate(file, checkpoint) for file in checkpoint.glob("state/*/_metadata/v2/[0-9]*"))
+    return sum(_relocate(file, checkpoint) for file in checkpoint.glob(_METADATA))
+
+
+def has_timers(checkpoint: Path) -> bool | None:
+    """Whether the query that has begun the checkpoint has timers, which Spark lets nobody change.
+
+    None: no query has.
+
+    >>> has_timers(Path("nowhere"))
+    """
+    found = [json.loads(file.read_text().partition("\n")[2]) for file in checkpoint.glob(_METADATA)]
+    modes = [json.loads(each["operatorPropertiesJson"])["timeMode"] for each in found]
+    return "ProcessingTime" in modes if modes else None
 
 
 def _relocate(file: Path, checkpoint: Path) -> bool:

@@ -241,6 +241,7 @@ def ingressed(
     known: Known | None = None,
     profile: bool = False,
     peers: Peers | None = None,
+    timers: bool | None = None,
 ) -> DataFrame:
     """The inputs behind their policies: messages for the stages and the driver.
 
@@ -248,7 +249,8 @@ def ingressed(
     to be seen to. idle_ms: how often silence is told; None: never. told: messages that tell the ingresses
     what they do not see. begins: by input, where its state begins; of one that is absent nothing is known
     before. known: the snapshots that count where none is told of. profile: every task says where its
-    time went. peers: what several ingresses of one input tell each other; None: each input has one.
+    time went. peers: what several ingresses of one input tell each other; None: each input has one. timers:
+    Spark keeps timers, whether or not silence is told; None: if it is.
     """
     numbers = ingress_numbers(topology, inputs, shared=peers is not None)
     chunks = [_chunks(each, name, numbers[name], topology, profile) for name, each in inputs.items()]
@@ -265,12 +267,11 @@ def ingressed(
         peers=peers,
         begins=begins,
     )
+    keeps = idle_ms is not None if timers is None else timers
     return (
         reduce(DataFrame.unionAll, chunks if told is None else [*chunks, told])
         .groupBy("key_group")
-        .transformWithState(
-            ingress, MESSAGE_SCHEMA, "Append", "None" if idle_ms is None else "ProcessingTime"
-        )
+        .transformWithState(ingress, MESSAGE_SCHEMA, "Append", "ProcessingTime" if keeps else "None")
     )
 
 

@@ -119,7 +119,12 @@ class IngressProcessor(StatefulProcessor):
             yield row_of(message, self._key_of)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        """Spark calls it by these names. Nothing came, or the timer would have been set anew."""
+        """Spark calls it by these names. Nothing came, or the timer would have been set anew.
+
+        One that a run has left which told of silence says nothing to a run that does not.
+        """
+        if self._idle_ms is None:
+            return
         for message in self._messages(key[0], (), timerValues.getCurrentProcessingTimeInMs()):
             yield row_of(message, self._key_of)
 

@@ -36,6 +36,7 @@ from tideglass.runtime.beginning import InputBegin
 from tideglass.runtime.exchange import Sink
 from tideglass.runtime.message import Kind, json_body
 from tideglass.runtime.peers import Peers
+from tideglass.spark.checkpoint import has_timers
 from tideglass.spark.frames import idles, ingress_numbers, ingressed, word_rows
 from tideglass.spark.kafka import HEADERS, topic_input
 from tideglass.spark.key_groups import key_numbers
@@ -95,9 +96,10 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
     )
     telling = Telling(numbers, job.finished, job.ending, job.replayed_file, job.references)
     told = spark.readStream.format(ToldSource.name()).option("telling", telling.option()).load()
-    # A recording tells nothing of silence; and with timers a run that is to end never would.
-    has_timers = idles(job.topology) and not job.finished
-    idle_ms = max(1, round(job.idle_seconds * 1000)) if has_timers else None
+    # A recording tells nothing of silence; and with timers that are served a run that is to end never would.
+    tells_silence = idles(job.topology) and not job.finished
+    idle_ms = max(1, round(job.idle_seconds * 1000)) if tells_silence else None
+    timers = has_timers(Path(options.checkpoint))  # a run that was to go on may be finished by another
     messages = ingressed(
         job.topology,
         inputs,
@@ -109,6 +111,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         references=job.references,
         profile=job.profile,
         peers=job.peers,
+        timers=tells_silence if timers is None else timers,
     )
     if job.files is not None:
         messages = messages.unionAll(source_of(spark, job.files))
@@ -122,7 +125,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         profile=job.profile,
     )
     before = spark.conf.get(_NO_DATA)
-    spark.conf.set(_NO_DATA, str(has_timers).lower())  # timers are served in batches of their own
+    spark.conf.set(_NO_DATA, str(tells_silence).lower())  # timers are served in batches of their own
     try:
         return write(messages, options, commit, finished=job.finished)
     finally:
