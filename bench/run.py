@@ -8,12 +8,13 @@ First every entrant runs the small input and its rows are compared (agreement.py
 they agree. Then each round runs every entrant once over the small and once over the large input, each run
 in processes of its own. A rate is the events the large input has more, over the seconds its run took more,
 which takes start-up out. A run beyond --limit is stopped and its entrant not run again: its rate is a bound.
-Every single run is kept in bench/results.json.
+Every single run is kept in bench/results.json; bench/rates.svg shows the rates.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -29,6 +30,7 @@ from data import CACHE, HERE, Prepared
 from figures import Round, figures_of, verdicts
 from kafka_input import Topics, running_topics
 from measure import Measured, RunFailed, measure
+from picture import draw, rates_of
 from report import Outcome, table, write
 from restarts import RESTARTS, RestartOutcome, Restarts
 from rivals.flink_home import HEAP, flink_python
@@ -37,6 +39,7 @@ from tideglass.spark.java import use_java
 
 DEFAULT = ("tumbling", "hopping", "session", "join", "small-batch")
 RESULTS = HERE / "results.json"
+PICTURE = HERE / "rates.svg"
 
 
 class Bench:
@@ -221,6 +224,10 @@ def main() -> int:
         outcomes.append(restarts.run(name) if name in RESTARTS else bench.run(SCENARIOS[name]))
         write(RESULTS, vars(options), outcomes)
     console.print(f"every run is in {RESULTS.relative_to(HERE.parent)}", style="dim")
+    rates = rates_of(json.loads(RESULTS.read_text()))
+    if rates:
+        draw(rates, PICTURE)
+        console.print(f"the rates are drawn in {PICTURE.relative_to(HERE.parent)}", style="dim")
     return 1 if any(each.failure for each in outcomes) else 0
 
 
