@@ -213,10 +213,11 @@ class Restarts:
             printed = told.printed
             predicted = re.search(r"events in all, in about (\w+)", printed)
             measured = re.search(r"restarted at (\S+): ([\d,]+) events", printed)
-            if predicted is None or measured is None:
+            memory = re.search(r"its processes took ([\d,]+) MB", printed)
+            if predicted is None or measured is None or memory is None:
                 raise RunFailed(printed)
             with self._running(project.command("run", self.cores, "--once", "--start", measured[1])) as job:
-                job.finish()
+                peak_mib = job.finish(looks=True)
             seconds = job.time_of("caught up with what was there") - job.started
             events = re.search(r"caught up with what was there in .*: ([\d,]+) events", job.printed)
             assert events is not None
@@ -224,6 +225,9 @@ class Restarts:
             outcome.add("predicted", seconds_of(predicted[1]))
             outcome.add("actual", seconds)
             outcome.add("off by", abs(seconds_of(predicted[1]) / seconds - 1) * 100, "%", 20)
+            outcome.add("memory predicted", _number(memory[1]), "MB")
+            outcome.add("memory taken", peak_mib, "MB")
+            outcome.add("memory off by", abs(_number(memory[1]) / peak_mib - 1) * 100, "%", 20)
             wrong = abs(_number(measured[2]) - _number(events[1]))
             outcome.add("events predicted wrongly", wrong, "events", 0)
 

@@ -10,12 +10,13 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from data import HERE
-from measure import RunFailed, Watch
+from measure import LEAST_PAUSE_SECONDS, LOOKING, RunFailed, Watch
 from output import Output
 
 QUERIES = HERE / "toll"
@@ -131,15 +132,25 @@ class Started:
             raise RunFailed(f"no new row came:\n{self.printed[-4000:]}")
         return at
 
-    def finish(self) -> None:
-        """Wait for its end. Raises RunFailed when that is no good one, or does not come."""
-        try:
-            self._process.wait(self.limit_seconds)
-        except subprocess.TimeoutExpired as error:
-            raise RunFailed(f"still running after {self.limit_seconds} s:\n{self.printed[-4000:]}") from error
+    def finish(self, *, looks: bool = False) -> float:
+        """Wait for its end. Raises RunFailed when that is no good one, or does not come.
+
+        looks: answers with the memory it and all it started took at most from now on, in MiB; else with 0.
+        """
+        watch, until = Watch(self._process.pid), time.monotonic() + self.limit_seconds
+        while self._process.poll() is None:
+            if time.monotonic() > until:
+                raise RunFailed(f"still running after {self.limit_seconds} s:\n{self.printed[-4000:]}")
+            before = time.process_time()
+            if looks:
+                watch.look()
+            pause = max(LEAST_PAUSE_SECONDS, (time.process_time() - before) / LOOKING)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(pause)
         self._reader.join()
         if self._process.returncode:
             raise RunFailed(self.printed[-4000:])
+        return watch.peak_mib
 
     def kill(self) -> None:
         """End it and all it started, by SIGKILL: as when the machine goes down."""

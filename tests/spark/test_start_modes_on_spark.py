@@ -182,6 +182,7 @@ def test_the_experiment_reads_what_a_restart_reads_and_leaves_nothing_behind(
     again = project.run(start_mode=StartMode.TIME, start_at_ticks=newest_ticks)
     assert took.events == again.events
     assert took.seconds > 0
+    assert took.peak_bytes > 100 * 2**20, "Java alone takes more"
     found = estimate(streams, read_backs(job.compiled.plan, job.compiled.topology), took.pace, {})
     assert found.events == pytest.approx(took.events, rel=0.01)
     assert found.seconds == pytest.approx(took.seconds, rel=0.05)

@@ -80,6 +80,7 @@ def estimate(
             f"restarted at {format_ticks(newest_ticks)}: {took.events:,} events in {took.seconds:.1f}s, "
             f"{pace.start_seconds:.1f}s to start and {pace.speed:,.0f} events/s from then on"
         )
+        console.print(f"its processes took {took.peak_bytes / 2**20:,.0f} MB of memory at most")
     backs = read_backs(job.compiled.plan, job.compiled.topology)
     found = estimate_of(streams, backs, pace, kept)
     console.print(estimate_table(found))
@@ -95,7 +96,7 @@ def estimate_table(found: Estimate) -> Table:
     from tideglass.job.settings import format_duration
 
     table = Table(box=box.SIMPLE_HEAD, title="a restart reads again", title_justify="left", padding=0)
-    for name in ("input", "part", "events/s", "back", "events", "time", "memory at most"):
+    for name in ("input", "part", "events/s", "back", "events", "time", "held at most"):
         table.add_column(name, justify="left" if name in ("input", "part") else "right")
     for each in found.replays:
         back_ticks = each.read_back_ticks

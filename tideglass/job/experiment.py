@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tideglass.job.estimate import Pace, pace_of
+from tideglass.job.memory import PeakMemory
 from tideglass.job.metrics import Metrics
 from tideglass.job.options import RunOptions
 from tideglass.job.outputs import BatchRows
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """What a restart took: events read again, the seconds from the start until they were, and its pace."""
+    """What a restart took: events read again, the seconds from the start until they were, its pace, and the
+    memory of all its processes at most."""
 
     events: int
     seconds: float
     pace: Pace
+    peak_bytes: int
 
 
 def experiment(
@@ -55,7 +58,8 @@ def experiment(
         def watch(_: int, __: BatchRows, metrics: Metrics) -> None:
             read.append((metrics.events, time.monotonic() - began))
 
-        metrics = run(plan_job(project, chosen), watch, spark)
+        with PeakMemory() as memory:
+            metrics = run(plan_job(project, chosen), watch, spark)
         caught_up_seconds = next((seconds for events, seconds in read if events == metrics.events), None)
         seconds = time.monotonic() - began if caught_up_seconds is None else caught_up_seconds
-        return Experiment(metrics.events, seconds, pace_of(read or [(0, seconds)]))
+        return Experiment(metrics.events, seconds, pace_of(read or [(0, seconds)]), memory.peak_bytes)
