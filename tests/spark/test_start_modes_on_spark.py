@@ -129,7 +129,7 @@ def test_in_other_key_groups_the_state_is_built_anew_and_that_is_told(
     status = read_status(directory)
     assert status is not None
     told = " ".join("\n".join(status_lines(status)).split())
-    assert "the state is built anew: the key groups were 2 and are 3;" in told
+    assert "the state is built anew: the key groups were 2 and are 3 state of generation 2" in told
     project.run(batch_bytes=SMALL_BATCH_BYTES, key_groups=None, cores=1)  # those it has stay
     assert given(project) == whole
     second, third = read_runs(directory.journal)[1:]
