@@ -27,10 +27,14 @@ _COLOURS = {
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Median rates of one scenario, by entrant, in events per second; of those stopped, a bound."""
+    """Median rates of one scenario, by entrant, in events per second; of those stopped, a bound.
+
+    ratios: how many times a rate the first entrant's is, the median of the rounds' ratios.
+    """
 
     title: str
     rates: Mapping[str, float]
+    ratios: Mapping[str, float]
     bounds: frozenset[str]
 
 
@@ -39,14 +43,18 @@ def rates_of(results: Mapping[str, Any]) -> list[Rates]:
     found: list[Rates] = []
     for scenario in results["scenarios"]:
         figures: Mapping[str, Any] = scenario.get("figures", {})
-        rates = {
-            name: median(known)
-            for name, each in figures.items()
-            if name != FLOOR.name and (known := [rate for rate in each["rates"] if rate is not None])
-        }
+        rounds = {name: each["rates"] for name, each in figures.items() if name != FLOOR.name}
+        ours: Sequence[float | None] = next(iter(rounds.values()), ())
+        rates: dict[str, float] = {}
+        ratios: dict[str, float] = {}
+        for name, theirs in rounds.items():
+            pairs = [(mine, rate) for mine, rate in zip(ours, theirs, strict=False) if mine and rate]
+            if pairs:
+                rates[name] = median(rate for _, rate in pairs)
+                ratios[name] = median(mine / rate for mine, rate in pairs)
         if len(rates.keys() & _COLOURS.keys()) > 1:
             stopped = frozenset(name for name in rates if not figures[name]["finished"])
-            found.append(Rates(f"{scenario['name']}\n{scenario['title']}", rates, stopped))
+            found.append(Rates(f"{scenario['name']}\n{scenario['title']}", rates, ratios, stopped))
     return found
 
 
@@ -58,13 +66,12 @@ def draw(scenarios: Sequence[Rates], path: Path) -> None:
         len(scenarios), 1, height_ratios=[count + 1.2 for count in bars], squeeze=False
     )
     for each, (axis,) in zip(scenarios, axes, strict=True):
-        ours = next(iter(each.rates.values()))
         most = max(each.rates.values())
         for place, (name, rate) in enumerate(each.rates.items()):
             axis.barh(place, rate, height=0.72, color=_COLOURS.get(name, SOFT))
             told = f"{rate:,.0f} events/s" if place == 0 else f"{rate:,.0f}"
             if place:
-                told += f"  (ours {'more than ' if name in each.bounds else ''}{ours / rate:.1f} ×)"
+                told += f"  (ours {'more than ' if name in each.bounds else ''}{each.ratios[name]:.1f} ×)"
             axis.text(rate + most * 0.008, place, told, va="center", fontsize=9, color=INK)
         axis.set_yticks(range(len(each.rates)), list(each.rates))
         axis.invert_yaxis()
