@@ -17,7 +17,20 @@ from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_DAY
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.functions.dates import PART_TICKS
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Call, Case, Cast, Expr, Join, Literal, Lookup, Path, Ref, Scan, TimeBound
+from tideglass.plan.nodes import (
+    Call,
+    Case,
+    Cast,
+    Expr,
+    Join,
+    Literal,
+    Lookup,
+    Path,
+    Ref,
+    Scan,
+    TimeBound,
+    rewrite,
+)
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 _MAKES_DATETIME = frozenset(("dateadd", "datetimefromparts"))
@@ -419,20 +432,7 @@ def without_prefix(expr: Expr, prefix: str) -> Expr:
 
 
 def _renamed(expr: Expr, rename: Callable[[str], str]) -> Expr:
-    match expr:
-        case Ref(name=name, span=span):
-            return Ref(rename(name), span)
-        case Literal():
-            return expr
-        case Path(base=base, keys=keys, span=span):
-            return Path(_renamed(base, rename), keys, span)
-        case Call(function=function, args=args, span=span):
-            return Call(function, tuple(_renamed(arg, rename) for arg in args), span)
-        case Cast(expr=inner, type=type_, lenient=lenient, span=span):
-            return Cast(_renamed(inner, rename), type_, lenient, span)
-        case Case(branches=branches, otherwise=otherwise, span=span):
-            changed = tuple((_renamed(when, rename), _renamed(then, rename)) for when, then in branches)
-            return Case(changed, _renamed(otherwise, rename), span)
+    return rewrite(expr, lambda each: Ref(rename(each.name), each.span) if isinstance(each, Ref) else None)
 
 
 def _qualified(keys: Sequence[SubstreamKey], prefix: str) -> tuple[SubstreamKey, ...]:
