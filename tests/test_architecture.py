@@ -13,24 +13,24 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "tideglass"
 
-#: Layer -> the layers it may import besides itself. `plan.nodes` is vocabulary: a layer of its own.
+#: Layer -> the layers it may import besides itself. What a plan is written in is a layer of its own.
 MAY_IMPORT = {
     "core": set(),
-    "plan.nodes": {"core"},
+    "vocabulary": {"core"},
     "lang": {"core"},
-    "functions": {"core", "plan.nodes"},
-    "temporal": {"core", "functions", "plan.nodes"},
-    "bind": {"core", "lang", "functions", "temporal", "plan.nodes"},
-    "plan": {"core", "lang", "functions", "temporal", "bind", "plan.nodes"},
-    "compile": {"core", "lang", "functions", "temporal", "bind", "plan", "plan.nodes"},
-    "connect": {"core", "functions", "temporal", "plan.nodes"},
-    "runtime": {"core", "functions", "temporal", "plan", "plan.nodes", "connect"},
-    "spark": {"core", "functions", "temporal", "plan", "plan.nodes", "runtime", "connect"},
-    "job": {"core", "functions", "temporal", "bind", "lang", "plan", "plan.nodes", "compile", "runtime"}
+    "functions": {"core", "vocabulary"},
+    "temporal": {"core", "functions", "vocabulary"},
+    "bind": {"core", "lang", "functions", "temporal", "vocabulary"},
+    "plan": {"core", "lang", "functions", "temporal", "bind", "vocabulary"},
+    "compile": {"core", "lang", "functions", "temporal", "bind", "plan", "vocabulary"},
+    "connect": {"core", "functions", "temporal", "vocabulary"},
+    "runtime": {"core", "functions", "temporal", "plan", "vocabulary", "connect"},
+    "spark": {"core", "functions", "temporal", "plan", "vocabulary", "runtime", "connect"},
+    "job": {"core", "functions", "temporal", "bind", "lang", "plan", "vocabulary", "compile", "runtime"}
     | {"connect", "spark"},
-    "testing": {"core", "functions", "temporal", "bind", "plan", "plan.nodes", "compile", "runtime"}
+    "testing": {"core", "functions", "temporal", "bind", "plan", "vocabulary", "compile", "runtime"}
     | {"connect", "spark", "job"},
-    "cli": {"core", "bind", "lang", "plan", "plan.nodes", "compile", "temporal", "functions", "runtime"}
+    "cli": {"core", "bind", "lang", "plan", "vocabulary", "compile", "temporal", "functions", "runtime"}
     | {"connect", "spark", "job", "testing"},
 }
 
@@ -62,10 +62,10 @@ def name_of(path: Path) -> str:
 
 @cache
 def layer_of(module: str) -> str:
-    """The layer of `tideglass.a.b`: its first part, but plan.nodes stands for itself."""
+    """The layer of `tideglass.a.b`: its first part, but for what a plan is written in."""
     parts = module.split(".")[1:]
-    if parts[:2] == ["plan", "nodes"]:
-        return "plan.nodes"
+    if parts[:2] in (["plan", "expressions"], ["plan", "nodes"]):
+        return "vocabulary"
     return parts[0] if parts else "package"
 
 

@@ -10,7 +10,8 @@ from tideglass.bind.binder import Bound, bind
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, QueryError, Source
 from tideglass.lang.parser import parse
-from tideglass.plan.nodes import Aggregate, Expr, Filter, Literal, Named, Node, Path, Plan, Project, Ref, Scan
+from tideglass.plan.expressions import Expr, Literal, Path, Ref
+from tideglass.plan.nodes import Aggregate, Filter, Named, Node, Plan, Project, Scan
 
 PAYLOAD = Ref("$payload")
 TIME = Ref("$ts")

@@ -9,6 +9,7 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.bind.spans import plan_span_ticks
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE
 from tideglass.core.types import Type
+from tideglass.plan.expressions import Call, Cast, Literal, Path, Ref
 from tideglass.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -16,13 +17,8 @@ from tideglass.plan.nodes import (
     AnalyticCall,
     AnomalyModel,
     Apply,
-    Call,
-    Cast,
     Filter,
-    Literal,
     Node,
-    Path,
-    Ref,
     Scan,
 )
 

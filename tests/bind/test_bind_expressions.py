@@ -5,7 +5,7 @@ from bind_support import PAYLOAD, TIME, bound, errors, field, found, value, warn
 
 from tideglass.core.errors import QueryError
 from tideglass.core.types import Type
-from tideglass.plan.nodes import Call, Case, Cast, Literal, Path
+from tideglass.plan.expressions import Call, Case, Cast, Literal, Path
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,12 @@ from bind_support import (
 
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.core.types import Type
+from tideglass.plan.expressions import Call, Cast, Literal, Path, Ref
 from tideglass.plan.nodes import (
     AggregateCall,
-    Call,
-    Cast,
     Filter,
     Hopping,
-    Literal,
     Named,
-    Path,
-    Ref,
     Scan,
     Session,
     Sliding,

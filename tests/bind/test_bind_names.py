@@ -17,7 +17,8 @@ from bind_support import (
 )
 
 from tideglass.bind.catalog import METADATA_COLUMNS, InputInfo, metadata_in
-from tideglass.plan.nodes import Call, Literal, Path, Ref, Scan, StepRef
+from tideglass.plan.expressions import Call, Literal, Path, Ref
+from tideglass.plan.nodes import Scan, StepRef
 
 
 def test_a_name_is_a_field_of_the_event():

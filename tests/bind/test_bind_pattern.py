@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from bind_support import found, project
 
-from tideglass.plan.nodes import Match, Ref
+from tideglass.plan.expressions import Ref
+from tideglass.plan.nodes import Match
 
 
 def match(

@@ -14,24 +14,18 @@ from hypothesis import strategies as st
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, QueryError
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, WINDOW_ID
+from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref
 from tideglass.plan.nodes import (
     Aggregate,
     Analytic,
     Apply,
-    Call,
-    Case,
-    Cast,
-    Expr,
     Filter,
     Join,
-    Literal,
     Lookup,
     Match,
     Node,
-    Path,
     Plan,
     Project,
-    Ref,
     Scan,
     Session,
     StepRef,

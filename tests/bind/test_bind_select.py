@@ -4,7 +4,8 @@ import pytest
 from bind_support import CLOSED, PAYLOAD, bound, columns, field, found, named, node, plan, project, warned
 
 from tideglass.bind.catalog import InputInfo
-from tideglass.plan.nodes import Call, Case, Literal, Named, Path, Project, Ref, Scan, StepRef, Union
+from tideglass.plan.expressions import Call, Case, Literal, Path, Ref
+from tideglass.plan.nodes import Named, Project, Scan, StepRef, Union
 
 
 def test_a_star_over_an_open_relation_spreads_the_payload():

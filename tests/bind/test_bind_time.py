@@ -6,7 +6,8 @@ from bind_support import CLOSED, aggregate, field, found, node, plan, project, s
 from tideglass.bind.catalog import InputInfo
 from tideglass.bind.spans import look_back_ticks, plan_span_ticks, step_spans_ticks
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND
-from tideglass.plan.nodes import Call, Literal, Named, Ref, Scan
+from tideglass.plan.expressions import Call, Literal, Ref
+from tideglass.plan.nodes import Named, Scan
 
 MINUTE = "TumblingWindow(minute, 1)"
 

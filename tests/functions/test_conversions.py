@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
-from tideglass.plan.nodes import Ref
+from tideglass.plan.expressions import Ref
 
 B, F, S, D, T = Type.BIGINT, Type.FLOAT, Type.NVARCHAR, Type.DATETIME, Type.BIT
 FAILS = object()

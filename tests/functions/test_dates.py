@@ -14,7 +14,7 @@ from tideglass.core.errors import EvaluationError
 from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, TICKS_PER_DAY, format_ticks
 from tideglass.core.types import Type
 from tideglass.functions.catalogue import DATEPARTS
-from tideglass.plan.nodes import Ref
+from tideglass.plan.expressions import Ref
 
 
 @pytest.mark.parametrize(

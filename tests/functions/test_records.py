@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
 from tideglass.functions import javascript
-from tideglass.plan.nodes import Call, Path, Ref
+from tideglass.plan.expressions import Call, Path, Ref
 
 ARRAY = [1, "two", 3.5, None, {"a": 1}, [2], True]
 

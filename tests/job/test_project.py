@@ -11,8 +11,8 @@ from tideglass.job.files import project_path
 from tideglass.job.options import RunOptions
 from tideglass.job.project import load_project
 from tideglass.job.runner import plan_job
-from tideglass.plan.nodes import Call, Ref
-from tideglass.plan.nodes import Path as FieldPath
+from tideglass.plan.expressions import Call, Ref
+from tideglass.plan.expressions import Path as FieldPath
 
 BOM = "\ufeff"
 

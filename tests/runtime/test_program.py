@@ -14,8 +14,9 @@ from tideglass.core.errors import EvaluationError, Span
 from tideglass.core.types import PAYLOAD, Type, types_of
 from tideglass.core.values import rows_of, table_of, unify
 from tideglass.functions import javascript
+from tideglass.plan.expressions import Call, Case, Expr, Literal, Path, Ref, payload_field
 from tideglass.plan.lower import NeedsColumn, lower
-from tideglass.plan.nodes import Call, Case, Expr, Literal, Named, Path, Ref, payload_field
+from tideglass.plan.nodes import Named
 from tideglass.runtime.program import Program
 
 X, Y = Ref("x"), Ref("y")

@@ -13,7 +13,8 @@ from tideglass.core.failing import OnFailure
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.core.values import rows_of, table_of
-from tideglass.plan.nodes import MatchedValue, PatternState, Ref
+from tideglass.plan.expressions import Ref
+from tideglass.plan.nodes import MatchedValue, PatternState
 from tideglass.temporal.pattern import Patterns
 from tideglass.temporal.progress import Progress
 from tideglass.temporal.state import MemoryState

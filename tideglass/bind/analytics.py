@@ -20,7 +20,8 @@ from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.functions.catalogue import AGGREGATES
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Analytic, AnalyticCall, Call, Expr, Literal, Node, Path, Ref
+from tideglass.plan.expressions import Call, Expr, Literal, Path, Ref
+from tideglass.plan.nodes import Analytic, AnalyticCall, Node
 
 
 class Rows(Protocol):

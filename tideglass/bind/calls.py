@@ -18,7 +18,8 @@ from tideglass.core.errors import Diagnostics
 from tideglass.core.types import ARRIVAL, PARTITION, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.functions.catalogue import AGGREGATES, SCALARS, AggregateSignature
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import USERS, Call, Expr, Literal, Ref
+from tideglass.plan.expressions import Call, Expr, Literal, Ref
+from tideglass.plan.nodes import USERS
 
 
 class Binder(Protocol):

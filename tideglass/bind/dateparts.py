@@ -6,7 +6,7 @@ from tideglass.bind.catalog import did_you_mean
 from tideglass.core.errors import Diagnostics
 from tideglass.functions.catalogue import DATEPARTS
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Literal
+from tideglass.plan.expressions import Literal
 
 #: Every accepted spelling and the one used in the plan; plurals of the long names are accepted as well.
 DATE_PARTS = {**DATEPARTS, **{f"{part}s": part for part in DATEPARTS.values()}}

@@ -15,7 +15,7 @@ from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Call, Case, Cast, Expr, Literal
+from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal
 
 _COMPARISONS = frozenset(("=", "<>", ">", ">=", "<", "<="))
 _CONNECTIVES = frozenset(("AND", "OR"))

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
-from tideglass.plan.nodes import AggregateCall, Call, Case, Cast, Expr, Literal, Named, Path, Ref
+from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref
+from tideglass.plan.nodes import AggregateCall, Named
 
 
 def same(left: Expr | AggregateCall, right: Expr | AggregateCall) -> bool:

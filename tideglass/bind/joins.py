@@ -17,20 +17,8 @@ from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_DAY
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.functions.dates import PART_TICKS
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import (
-    Call,
-    Case,
-    Cast,
-    Expr,
-    Join,
-    Literal,
-    Lookup,
-    Path,
-    Ref,
-    Scan,
-    TimeBound,
-    rewrite,
-)
+from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref, references, rewrite
+from tideglass.plan.nodes import Join, Lookup, Scan, TimeBound
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 _MAKES_DATETIME = frozenset(("dateadd", "datetimefromparts"))
@@ -380,8 +368,8 @@ def _key(part: Expr, right_prefix: str) -> tuple[Expr, Expr] | None:
             pass
         case _:
             return None
-    sides = [{name.startswith(right_prefix) for name in _references(side)} for side in (one, other)]
-    if any(SYSTEM_TIMESTAMP in _references(side) or _is_datetime(side) for side in (one, other)):
+    sides = [{name.startswith(right_prefix) for name in references(side)} for side in (one, other)]
+    if any(SYSTEM_TIMESTAMP in references(side) or _is_datetime(side) for side in (one, other)):
         return None
     if sides == [{False}, {True}]:
         return one, other
@@ -399,23 +387,6 @@ def _is_datetime(expr: Expr) -> bool:
             return function in _MAKES_DATETIME
         case _:
             return False
-
-
-def _references(expr: Expr) -> set[str]:
-    match expr:
-        case Ref(name=name):
-            return {name}
-        case Literal():
-            return set()
-        case Path(base=base):
-            parts: tuple[Expr, ...] = (base,)
-        case Call(args=args):
-            parts = args
-        case Cast(expr=inner):
-            parts = (inner,)
-        case Case(branches=branches, otherwise=otherwise):
-            parts = (*(part for branch in branches for part in branch), otherwise)
-    return {name for part in parts for name in _references(part)}
 
 
 # ---------------------------------------------------------------- prefixes

@@ -14,7 +14,8 @@ from tideglass.bind.matched import MatchedEvents
 from tideglass.bind.projection import SelectList
 from tideglass.bind.scope import Relation, Rows, SubstreamKey
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Expr, Match, PatternState, PatternVariable, Project, Ref
+from tideglass.plan.expressions import Expr, Ref
+from tideglass.plan.nodes import Match, PatternState, PatternVariable, Project
 
 
 def bind_match(

@@ -12,7 +12,8 @@ from tideglass.bind.scope import Relation, field_of
 from tideglass.core.errors import Span
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, WINDOW_ID
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Call, Case, Expr, Literal, Named
+from tideglass.plan.expressions import Call, Case, Expr, Literal
+from tideglass.plan.nodes import Named
 
 Lift = Callable[[Expr], Expr]
 

@@ -9,7 +9,8 @@ from tideglass.bind.catalog import METADATA_COLUMNS, Environment, did_you_mean
 from tideglass.core.errors import Span
 from tideglass.core.types import PAYLOAD
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Call, Case, Expr, Literal, Node, Path, Ref, payload_field
+from tideglass.plan.expressions import Call, Case, Expr, Literal, Path, Ref, payload_field
+from tideglass.plan.nodes import Node
 
 
 def field_of(record: Expr, keys: tuple[str, ...], span: Span) -> Path:

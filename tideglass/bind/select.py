@@ -21,16 +21,8 @@ from tideglass.bind.windows import bind_windows, split_group_by
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import (
-    APPLY_COLUMNS,
-    Aggregate,
-    Apply,
-    Cast,
-    Filter,
-    Literal,
-    Named,
-    Project,
-)
+from tideglass.plan.expressions import Cast, Literal
+from tideglass.plan.nodes import APPLY_COLUMNS, Aggregate, Apply, Filter, Named, Project
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from tideglass.bind.expressions import Expressions
 from tideglass.bind.scope import Relation, Rows, Scope, SubstreamKey
 from tideglass.core.errors import Span
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Expr, Scan, StepRef
+from tideglass.plan.expressions import Expr
+from tideglass.plan.nodes import Scan, StepRef
 
 
 @dataclass(slots=True)

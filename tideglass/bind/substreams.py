@@ -9,7 +9,8 @@ from tideglass.bind.projection import Projection
 from tideglass.bind.scope import SubstreamKey
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import PAYLOAD
-from tideglass.plan.nodes import Call, Expr, Literal, Path, Ref, Scan
+from tideglass.plan.expressions import Call, Expr, Literal, Path, Ref
+from tideglass.plan.nodes import Scan
 
 
 def check_over(scans: Sequence[Scan], diagnostics: Diagnostics) -> None:

@@ -9,7 +9,8 @@ from tideglass.bind.projection import Projection
 from tideglass.bind.scope import Rows
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import PAYLOAD
-from tideglass.plan.nodes import Named, Node, Project, Ref, Union, payload_field
+from tideglass.plan.expressions import Ref, payload_field
+from tideglass.plan.nodes import Named, Node, Project, Union
 
 
 def bind_union(branches: Sequence[Rows], places: Sequence[Span], diagnostics: Diagnostics) -> Rows:

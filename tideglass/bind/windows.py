@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from tideglass.bind.amounts import positive_ticks, signed_ticks
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import Expr, Hopping, Session, Sliding, Snapshot, Window
+from tideglass.plan.expressions import Expr
+from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
 
 BindExpr = Callable[[tree.Expr], Expr]
 

@@ -24,8 +24,7 @@ from tideglass.core.errors import StateError
 from tideglass.job.settings import JobSettings
 from tideglass.job.start import StartMode, StartPlan
 from tideglass.plan.fingerprint import state_parts
-from tideglass.plan.nodes import Node, Plan
-from tideglass.plan.rules import steps_read
+from tideglass.plan.nodes import Node, Plan, steps_read
 from tideglass.plan.topology import Topology
 
 #: Changes when state written by this version cannot be read by the one before, or the reverse.

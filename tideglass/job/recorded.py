@@ -15,7 +15,8 @@ from tideglass.core.rows import rows_of
 from tideglass.core.types import ARRIVAL, Type
 from tideglass.job.runner import Job
 from tideglass.job.simulation import SimulatedEvent
-from tideglass.plan.nodes import Cast, Named
+from tideglass.plan.expressions import Cast
+from tideglass.plan.nodes import Named
 from tideglass.plan.topology import Reader
 from tideglass.runtime.program import Program
 from tideglass.runtime.scan import with_system_columns

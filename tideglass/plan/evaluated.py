@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD
-from tideglass.plan.nodes import AggregateCall, Analytic, AnalyticCall, Expr, Match, Path, Ref
-from tideglass.plan.rules import field_column
+from tideglass.plan.expressions import Expr, Path, Ref, field_column
+from tideglass.plan.nodes import AggregateCall, Analytic, AnalyticCall, Match
 from tideglass.plan.topology import Matching
 from tideglass.temporal.aggregates import AggregateSpec
 from tideglass.temporal.analytic import AnalyticSpec, AnomalySpec

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tideglass.bind.spans import look_back_ticks, step_spans_ticks
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND
-from tideglass.plan.nodes import Hopping, Plan, Ref, Session, Sliding, Window
+from tideglass.plan.expressions import Ref
+from tideglass.plan.nodes import Hopping, Plan, Session, Sliding, Window
 from tideglass.plan.topology import (
     AnalyticOp,
     ApplyOp,

@@ -11,15 +11,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP
-from tideglass.plan.nodes import Expr, Literal, Named, Path, Ref, rewrite
-from tideglass.plan.rules import (
+from tideglass.plan.expressions import (
+    Expr,
+    Literal,
+    Path,
+    Ref,
     field_column,
     fields_to_columns,
     payload_fields,
     references,
+    rewrite,
     substitute,
     walk,
 )
+from tideglass.plan.nodes import Named
 from tideglass.plan.topology import JoinOp, LookingUp, LookupOp, Op, Rows, RowsOp
 
 _OF_THE_PAIR = frozenset((*ORDER_COLUMNS, SUBSTREAM))

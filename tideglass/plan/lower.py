@@ -18,7 +18,7 @@ from tideglass.functions.conversions import combine, convert_sql, implicit
 from tideglass.functions.javascript import call_sql
 from tideglass.functions.records import field_sql
 from tideglass.functions.signature import NULL_SQL, Kind, ScalarSignature, Sql, literal_sql
-from tideglass.plan.nodes import Call, Case, Cast, Expr, Literal, Path, Ref
+from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref
 
 _HOLDS_ANY_TYPE = frozenset(("record.of",))
 

@@ -1,6 +1,6 @@
 """The plan: what a bound query means, as trees of expressions and relational operators.
 
-The binder makes it, the rules rewrite it, placement cuts it into stages, lowering turns it into
+The binder makes it, placement cuts it into stages, lowering turns it into
 programs. Names are resolved and windows are in ticks; types are not: they belong to values and are
 found chunk by chunk when a program meets its rows.
 
@@ -8,114 +8,16 @@ found chunk by chunk when a program meets its rows.
 `open`, also the column `$payload`: a record holding the fields nobody listed, as the events of a
 schemaless input have them. A listed column always shadows a payload field of the same name. All
 tables carry `$ts` (System.Timestamp()) and the other order columns of `core.types`.
-
-**Names in expressions.** `Ref(name)` reads a listed or `$`-column of the operator's child, nothing
-else. A field of an open relation is `Path(Ref("$payload"), (name, ...))`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tideglass.core.errors import Span
 from tideglass.core.types import ARRIVAL, PARTITION, PAYLOAD, SYSTEM_TIMESTAMP, Type
-
-# ---------------------------------------------------------------- expressions
-
-
-def _span() -> Span:
-    return field(default_factory=Span, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Literal:
-    """A constant: int BIGINT, float FLOAT, str NVARCHAR, None NULL, bool BIT (only made by the binder).
-
-    1, 1.0 and true are three constants, though Python holds them equal: `kind` tells them apart.
-    """
-
-    value: int | float | str | bool | None
-    span: Span = _span()
-    kind: str = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", type(self.value).__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Ref:
-    """The value of a column of the child."""
-
-    name: str
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """Walks from a record into its fields; anything that is not there is NULL (A-40)."""
-
-    base: Expr
-    keys: tuple[str, ...]
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A scalar function of the catalogue; operators are functions too.
-
-    `function` is the catalogue's lower-case name: `dateadd`, `getarrayelement`, `udf.<name>`, or an
-    operator: `+ - * / % & | ^ neg pos ~ = <> < <= > >= and or not like in between isnull`.
-    `in` has the value first, then the options; NOT LIKE etc. are `not` around the positive form.
-    Date parts are string Literals in their canonical spelling (`minute`, `dayofyear`, ...).
-    """
-
-    function: str
-    args: tuple[Expr, ...]
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Cast:
-    expr: Expr
-    type: Type
-    lenient: bool = False
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """The searched form; the simple form is rewritten to `=` comparisons."""
-
-    branches: tuple[tuple[Expr, Expr], ...]
-    otherwise: Expr
-    span: Span = _span()
-
-
-Expr: TypeAlias = Literal | Ref | Path | Call | Cast | Case
-
-
-def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """`expr` with every outermost sub-expression for which `change` gives another one replaced by it."""
-    changed = change(expr)
-    if changed is not None:
-        return changed
-    match expr:
-        case Literal() | Ref():
-            return expr
-        case Path(base=base, keys=keys, span=span):
-            return Path(rewrite(base, change), keys, span)
-        case Call(function=function, args=args, span=span):
-            return Call(function, tuple(rewrite(arg, change) for arg in args), span)
-        case Cast(expr=inner, type=type_, lenient=lenient, span=span):
-            return Cast(rewrite(inner, change), type_, lenient, span)
-        case Case(branches=branches, otherwise=otherwise, span=span):
-            return Case(
-                tuple((rewrite(when, change), rewrite(then, change)) for when, then in branches),
-                rewrite(otherwise, change),
-                span,
-            )
+from tideglass.plan.expressions import Expr, span_field
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +83,7 @@ class AggregateCall:
     order_by: tuple[tuple[Expr, bool], ...] = ()  # (expression, descending)
     constant: int | float | None = None
     as_text: bool = False
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +120,7 @@ class AnalyticCall:
     when: Expr | None = None
     aggregate: AggregateCall | None = None
     model: AnomalyModel | None = None
-    span: Span = _span()
+    span: Span = span_field()
 
     @property
     def span_ticks(self) -> int:
@@ -250,7 +152,7 @@ class Scan:
     payload_types: tuple[tuple[str, Type], ...] = ()
     columns: tuple[str, ...] = ()
     open: bool = True
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +162,7 @@ class StepRef:
     name: str
     columns: tuple[str, ...]
     open: bool
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +251,7 @@ class Apply:
     argument: Expr
     alias: str
     outer: bool = False
-    span: Span = _span()
+    span: Span = span_field()
 
     @property
     def made(self) -> tuple[str, str]:
@@ -440,7 +342,7 @@ class Lookup:
     reference_columns: tuple[str, ...] = ()
     reference_open: bool = True
     payload_types: tuple[tuple[str, Type], ...] = ()
-    span: Span = _span()
+    span: Span = span_field()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -493,7 +395,7 @@ class MatchedValue:
     function: str
     variable: int = ANY_EVENT
     arg: Expr | None = None
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,7 +461,7 @@ class Output:
 
     name: str
     node: Node
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -576,11 +478,6 @@ class Plan:
     references: tuple[str, ...] = ()
 
 
-def payload_field(name: str, *more: str, span: Span | None = None) -> Path:
-    """The expression for a field of an open relation."""
-    return Path(Ref(PAYLOAD), (name, *more), span or Span())
-
-
 #: What the table functions of APPLY make of an element: its place or name, and its value.
 APPLY_COLUMNS = {
     "getarrayelements": ("ArrayIndex", "ArrayValue"),
@@ -592,3 +489,20 @@ def applied_columns(function: str, alias: str) -> tuple[str, str]:
     """The columns an Apply called `alias` makes."""
     first, second = APPLY_COLUMNS[function]
     return f"{alias}.{first}", f"{alias}.{second}"
+
+
+def steps_read(node: Node) -> tuple[str, ...]:
+    """The steps whose rows a step takes, in the order it names them."""
+    match node:
+        case Scan():
+            return ()
+        case StepRef(name=name):
+            return (name,)
+        case Join(left=left, right=right):
+            return (*steps_read(left), *steps_read(right))
+        case Lookup(left=left):
+            return steps_read(left)
+        case Union(children=branches):
+            return tuple(name for branch in branches for name in steps_read(branch))
+        case Filter() | Project() | Aggregate() | Analytic() | Apply() | Match():
+            return steps_read(node.child)

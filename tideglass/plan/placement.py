@@ -14,30 +14,36 @@ from dataclasses import dataclass, replace
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.plan.evaluated import aggregate_spec, analytic_specs, matching_of
+from tideglass.plan.expressions import (
+    Expr,
+    Literal,
+    Path,
+    Ref,
+    both,
+    fields_to_columns,
+    payload_fields,
+    references,
+    substitute,
+)
 from tideglass.plan.join_columns import JoinSides, Side, settle_join
 from tideglass.plan.nodes import (
     Aggregate,
     Analytic,
     Apply,
-    Expr,
     Filter,
     Join,
-    Literal,
     Lookup,
     Match,
     Named,
     Node,
-    Path,
     Plan,
     Project,
-    Ref,
     Scan,
     Session,
     StepRef,
     Union,
 )
 from tideglass.plan.pruning import by_field_columns, pruned
-from tideglass.plan.rules import both, fields_to_columns, payload_fields, references, substitute
 from tideglass.plan.topology import (
     AnalyticOp,
     ApplyOp,

@@ -13,8 +13,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tideglass.core.types import PAYLOAD
-from tideglass.plan.nodes import Expr, Named, Path, Ref
-from tideglass.plan.rules import field_column, fields_to_columns, payload_fields, references, substitute
+from tideglass.plan.expressions import (
+    Expr,
+    Path,
+    Ref,
+    field_column,
+    fields_to_columns,
+    payload_fields,
+    references,
+    substitute,
+)
+from tideglass.plan.nodes import Named
 from tideglass.plan.topology import AnalyticOp, ApplyOp, Op, PatternOp, ReceiveOp, Rows, RowsOp, SendOp
 
 

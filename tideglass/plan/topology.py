@@ -16,17 +16,8 @@ from dataclasses import dataclass, field
 
 from tideglass.core.errors import InputError, Source
 from tideglass.core.types import PARTITION, Type
-from tideglass.plan.nodes import (
-    Expr,
-    MatchedValue,
-    Named,
-    PatternState,
-    PatternVariable,
-    Ref,
-    TimeBound,
-    Window,
-)
-from tideglass.plan.rules import references
+from tideglass.plan.expressions import Expr, Ref, references
+from tideglass.plan.nodes import MatchedValue, Named, PatternState, PatternVariable, TimeBound, Window
 from tideglass.temporal.aggregates import AggregateSpec
 from tideglass.temporal.analytic import AnalyticSpec
 from tideglass.temporal.policies import Policies

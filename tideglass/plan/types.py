@@ -22,6 +22,7 @@ from tideglass.core.types import (
     WINDOW_ID,
     Type,
 )
+from tideglass.plan.expressions import Expr, Path, Ref, fields_to_columns, references, rewrite
 from tideglass.plan.lower import key_of, lower_all, substitute
 from tideglass.plan.nodes import (
     Aggregate,
@@ -29,7 +30,6 @@ from tideglass.plan.nodes import (
     Analytic,
     AnalyticCall,
     Apply,
-    Expr,
     Filter,
     Join,
     Lookup,
@@ -37,16 +37,12 @@ from tideglass.plan.nodes import (
     MatchedValue,
     Named,
     Node,
-    Path,
     Plan,
     Project,
-    Ref,
     Scan,
     StepRef,
     Union,
-    rewrite,
 )
-from tideglass.plan.rules import fields_to_columns, references
 
 #: Types of an input's fields, by their path from the top of the event.
 FieldTypes = Mapping[tuple[str, ...], Type]

@@ -24,6 +24,7 @@ from tideglass.core.types import Type, arrow_type, type_of, types_of
 from tideglass.core.types import field as typed_field
 from tideglass.functions.catalogue import prepare
 from tideglass.functions.signature import Sql
+from tideglass.plan.expressions import Expr, Path, Ref
 from tideglass.plan.lower import (
     Lowered,
     Need,
@@ -33,7 +34,6 @@ from tideglass.plan.lower import (
     references,
     substitute,
 )
-from tideglass.plan.nodes import Expr, Path, Ref
 from tideglass.runtime.extract import extract
 from tideglass.runtime.failure import evaluated_parts, failed_row, first_failing_row, message_of
 

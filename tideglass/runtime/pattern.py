@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from tideglass.core.types import ORDER_COLUMNS
+from tideglass.plan.expressions import Call, Expr, references
 from tideglass.plan.lower import conjunction
-from tideglass.plan.nodes import Call, Expr
-from tideglass.plan.rules import references
 from tideglass.plan.topology import Matching
 from tideglass.runtime.program import RowCondition
 from tideglass.temporal.pattern import Patterns

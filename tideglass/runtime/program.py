@@ -17,8 +17,9 @@ from tideglass.core.iso import flat
 from tideglass.core.types import Type, type_of, types_of
 from tideglass.core.types import field as typed_field
 from tideglass.functions.signature import Sql
+from tideglass.plan.expressions import Expr, Ref
 from tideglass.plan.lower import Need, key_of, lower_all, lower_condition, quoted, substitute
-from tideglass.plan.nodes import Expr, Named, Ref
+from tideglass.plan.nodes import Named
 from tideglass.runtime.block import Block, Column, ask, column_of, evaluate
 
 __all__ = ["Column", "Program", "RowCondition", "evaluate"]

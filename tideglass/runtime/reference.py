@@ -17,7 +17,7 @@ from tideglass.connect.reference.snapshot import Snapshot, no_snapshot
 from tideglass.core.failing import OnFailure
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.core.values import unify
-from tideglass.plan.rules import references
+from tideglass.plan.expressions import references
 from tideglass.plan.topology import LookingUp
 from tideglass.runtime.program import Program, RowCondition
 from tideglass.temporal.lookup import ReferenceJoin, ReferenceTable, by_snapshot

@@ -35,8 +35,9 @@ from tideglass.core.types import (
 )
 from tideglass.core.types import field as typed_field
 from tideglass.core.values import canonical_text, flat, unify
+from tideglass.plan.expressions import Cast
 from tideglass.plan.fingerprint import state_ids
-from tideglass.plan.nodes import Cast, Named
+from tideglass.plan.nodes import Named
 from tideglass.plan.topology import (
     ApplyOp,
     EmitOp,

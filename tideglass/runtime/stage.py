@@ -21,7 +21,7 @@ from tideglass.core.profile import part
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.core.values import unify
 from tideglass.functions.javascript import define
-from tideglass.plan.rules import references
+from tideglass.plan.expressions import references
 from tideglass.plan.topology import (
     AnalyticOp,
     ApplyOp,

@@ -29,7 +29,7 @@ from tideglass.connect.reference.references import NO_REFERENCES, Known, Referen
 from tideglass.core.errors import InputError, TideglassError
 from tideglass.core.profile import awaited
 from tideglass.core.types import PARTITION, Type
-from tideglass.plan.rules import references as references_of
+from tideglass.plan.expressions import references as references_of
 from tideglass.plan.topology import Topology
 from tideglass.runtime.beginning import InputBegin
 from tideglass.runtime.chunk import from_bytes

@@ -22,7 +22,8 @@ from tideglass.core.failing import OnFailure
 from tideglass.core.types import ORDER_COLUMNS, Type, type_of
 from tideglass.core.types import field as typed_field
 from tideglass.core.values import flat, settle
-from tideglass.plan.nodes import MatchedValue, PatternState, Ref
+from tideglass.plan.expressions import Ref
+from tideglass.plan.nodes import MatchedValue, PatternState
 from tideglass.temporal.extremes import NONE, Ranked, failure
 
 Integers = npt.NDArray[np.int64]

@@ -1,0 +1,198 @@
+"""Expressions of the plan, and what can be said of one: its parts, the columns it reads, another in place.
+
+`Ref(name)` reads a listed or `$`-column of the operator's child, nothing else. A field of an open
+relation is `Path(Ref("$payload"), (name, ...))`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tideglass.core.errors import Span
+from tideglass.core.types import PAYLOAD, Type
+
+#: A field of the payload that the scan decodes on its own is a column of this name.
+FIELD_PREFIX = PAYLOAD + "."
+
+
+def span_field() -> Span:
+    """A field that says where in the text a node stands; nodes that differ in nothing else are equal."""
+    return field(default_factory=Span, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant: int BIGINT, float FLOAT, str NVARCHAR, None NULL, bool BIT (only made by the binder).
+
+    1, 1.0 and true are three constants, though Python holds them equal: `kind` tells them apart.
+    """
+
+    value: int | float | str | bool | None
+    span: Span = span_field()
+    kind: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", type(self.value).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The value of a column of the child."""
+
+    name: str
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Walks from a record into its fields; anything that is not there is NULL (A-40)."""
+
+    base: Expr
+    keys: tuple[str, ...]
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A scalar function of the catalogue; operators are functions too.
+
+    `function` is the catalogue's lower-case name: `dateadd`, `getarrayelement`, `udf.<name>`, or an
+    operator: `+ - * / % & | ^ neg pos ~ = <> < <= > >= and or not like in between isnull`.
+    `in` has the value first, then the options; NOT LIKE etc. are `not` around the positive form.
+    Date parts are string Literals in their canonical spelling (`minute`, `dayofyear`, ...).
+    """
+
+    function: str
+    args: tuple[Expr, ...]
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    expr: Expr
+    type: Type
+    lenient: bool = False
+    span: Span = span_field()
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The searched form; the simple form is rewritten to `=` comparisons."""
+
+    branches: tuple[tuple[Expr, Expr], ...]
+    otherwise: Expr
+    span: Span = span_field()
+
+
+Expr: TypeAlias = Literal | Ref | Path | Call | Cast | Case
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct sub-expressions."""
+    match expr:
+        case Literal() | Ref():
+            return ()
+        case Path(base=base):
+            return (base,)
+        case Call(args=args):
+            return args
+        case Cast(expr=inner):
+            return (inner,)
+        case Case(branches=branches, otherwise=otherwise):
+            return (*(part for branch in branches for part in branch), otherwise)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything inside it, outermost first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+    """`expr` with every outermost sub-expression for which `change` gives another one replaced by it."""
+    changed = change(expr)
+    if changed is not None:
+        return changed
+    match expr:
+        case Literal() | Ref():
+            return expr
+        case Path(base=base, keys=keys, span=span):
+            return Path(rewrite(base, change), keys, span)
+        case Call(function=function, args=args, span=span):
+            return Call(function, tuple(rewrite(arg, change) for arg in args), span)
+        case Cast(expr=inner, type=type_, lenient=lenient, span=span):
+            return Cast(rewrite(inner, change), type_, lenient, span)
+        case Case(branches=branches, otherwise=otherwise, span=span):
+            return Case(
+                tuple((rewrite(when, change), rewrite(then, change)) for when, then in branches),
+                rewrite(otherwise, change),
+                span,
+            )
+
+
+def substitute(expr: Expr, columns: Mapping[str, Expr]) -> Expr:
+    """`expr` over the rows of an operator, as an expression over the rows of that operator's child.
+
+    A path into a path becomes one path, so that fields stay recognisable after several steps.
+    """
+
+    def change(part: Expr) -> Expr | None:
+        match part:
+            case Ref(name=name) if name in columns:
+                return columns[name]
+            case Path(base=base, keys=keys, span=span):
+                inner = rewrite(base, change)
+                if isinstance(inner, Path):
+                    return Path(inner.base, inner.keys + keys, span)
+                return Path(inner, keys, span)
+            case _:
+                return None
+
+    return rewrite(expr, change)
+
+
+def references(expr: Expr) -> set[str]:
+    """Names of all columns an expression reads."""
+    return {part.name for part in walk(expr) if isinstance(part, Ref)}
+
+
+def both(first: Expr | None, second: Expr | None) -> Expr | None:
+    """The conjunction of two conditions, either of which may be missing."""
+    if first is None or second is None:
+        return first or second
+    return Call("and", (first, second), second.span)
+
+
+def payload_field(name: str, *more: str, span: Span | None = None) -> Path:
+    """The expression for a field of an open relation."""
+    return Path(Ref(PAYLOAD), (name, *more), span or Span())
+
+
+def field_column(keys: tuple[str, ...]) -> str:
+    """The column in which the scan delivers a payload field."""
+    return FIELD_PREFIX + ".".join(keys)
+
+
+def fields_to_columns(expr: Expr) -> Expr:
+    """Reads of payload fields turned into reads of the columns the scan decodes them into."""
+
+    def change(part: Expr) -> Expr | None:
+        match part:
+            case Path(base=Ref(name=name), keys=keys, span=span) if name == PAYLOAD:
+                return Ref(field_column(keys), span)
+            case _:
+                return None
+
+    return rewrite(expr, change)
+
+
+def payload_fields(expr: Expr) -> set[tuple[str, ...]]:
+    """The payload fields an expression reads."""
+    return {
+        part.keys
+        for part in walk(expr)
+        if isinstance(part, Path) and isinstance(part.base, Ref) and part.base.name == PAYLOAD
+    }
