@@ -2,7 +2,8 @@
 
 `PYTHONPATH=.:tests:tests/engine python tests/engine/state_fixture.py` writes `format-N.json.gz` for the
 format of today: for every query below the state of all its operators and input partitions in the middle of
-its events. A file that is there stays as it is: it stands for what users have on their disks.
+its events. A file that is there stays as it is: it stands for what users have on their disks. Queries that
+none of them has get a file of their own, `format-N-2.json.gz` and so on.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ QUERIES = {
     "ISFIRST(second, 5) OVER (PARTITION BY k) AS f, "
     "LAST(v) OVER (PARTITION BY k LIMIT DURATION(second, 9) WHEN v > 4) AS l, "
     f"SUM(v) OVER (PARTITION BY k LIMIT DURATION(second, 6)) AS s INTO o FROM {EVENTS}",
-    "substreams": "SELECT k, COUNT(*) AS n INTO o FROM events TIMESTAMP BY t OVER k, PartitionId "
-    "PARTITION BY PartitionId GROUP BY k, PartitionId, TumblingWindow(second, 5)",
+    "substreams of whole partitions": "SELECT k, COUNT(*) AS n INTO o "
+    "FROM events TIMESTAMP BY t OVER k, PartitionId PARTITION BY PartitionId "
+    "GROUP BY k, PartitionId, TumblingWindow(second, 5)",
 }
 SETTINGS = {"late_arrival": "20s", "out_of_order": "3s"}
 PARTITIONS = 2
@@ -149,20 +151,25 @@ def _bytes(text: str) -> bytes:
     return base64.b64decode(text)
 
 
-def load(path: Path) -> dict[str, Any]:
-    return json.loads(gzip.decompress(path.read_bytes()))
+def states_of_today() -> dict[str, Any]:
+    """By name, all states that were written in the format of today."""
+    return {
+        name: each
+        for path in FOLDER.glob(f"format-{STATE_FORMAT}*.json.gz")
+        for name, each in json.loads(gzip.decompress(path.read_bytes()))["states"].items()
+    }
 
 
 def main() -> None:
-    path = FOLDER / f"format-{STATE_FORMAT}.json.gz"
-    if path.exists():
+    known = states_of_today()
+    states = {name: state_of(query) for name, query in QUERIES.items() if name not in known}
+    if not states:
         raise SystemExit(
-            f"{path} is there: what was written once stays; a change of the format has a new number"
+            "all are there, and what was written once stays; a change of the format has a new number"
         )
-    content = {
-        "state_format": STATE_FORMAT,
-        "states": {name: state_of(query) for name, query in QUERIES.items()},
-    }
+    files = len(list(FOLDER.glob(f"format-{STATE_FORMAT}*.json.gz")))
+    path = FOLDER / f"format-{STATE_FORMAT}{f'-{files + 1}' if files else ''}.json.gz"
+    content = {"state_format": STATE_FORMAT, "states": states}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(json.dumps(content, indent=0).encode(), mtime=0))
 

@@ -62,7 +62,7 @@ def _steps(before: Identity, now: Identity) -> Iterator[str]:
             yield f"{_step_words(name)} is the same, but what it reads is not"
     yield from (f"{_step_words(name)} is gone" for name in before.steps if name not in now.steps)
     if before.plan != now.plan and before.steps == now.steps and before.settings == now.settings:
-        yield "what the query calls or reads is declared in another way"
+        yield "what the query calls or reads is declared in another way, or this version places it otherwise"
 
 
 def _step_words(name: str) -> str:

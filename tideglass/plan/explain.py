@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from tideglass.bind.spans import look_back_ticks, step_spans_ticks
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND
+from tideglass.core.types import PARTITION
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import Hopping, Plan, Session, Sliding, Window
 from tideglass.plan.topology import (
+    AlignedSendOp,
     AnalyticOp,
     ApplyOp,
     EmitOp,
@@ -92,14 +94,19 @@ def _crossing(topology: Topology, send: SendOp) -> CrossingText:
         rows = "raw rows"
         columns = tuple(item.name for item in source.rows.items) if isinstance(source, RowsOp) else ()
         names = _names(topology, send.source)
-    keys = ", ".join(names.get(key, key) for key in send.keys)
     groups = f"{topology.key_groups} key groups"
     return CrossingText(
         f"#{send.id}: {_place(send.level)} to {_place(send.to_level)}",
         rows,
         tuple(_readable(column, names) for column in columns),
-        f"by hash of {keys} to {groups}" if keys else "all to one key group",
+        f"by {_spread(send, names)} to {groups}" if send.keys else "all to one key group",
     )
+
+
+def _spread(send: SendOp, names: Mapping[str, str]) -> str:
+    """What decides the key group of a row."""
+    keys = ", ".join(names.get(key, key) for key in send.keys)
+    return f"number of {keys}" if isinstance(send, AlignedSendOp) else f"hash of {keys}"
 
 
 def _names(topology: Topology, id_: int) -> dict[str, str]:
@@ -108,7 +115,12 @@ def _names(topology: Topology, id_: int) -> dict[str, str]:
     if not isinstance(op, RowsOp):
         return {}
     plain = {item.name: item.expr.name for item in op.rows.items if isinstance(item.expr, Ref)}
-    return {name: field.removeprefix("$payload.") for name, field in plain.items()}
+    said = {name: _SAID.get(field, field.removeprefix("$payload.")) for name, field in plain.items()}
+    return said | _SAID
+
+
+#: What a query calls a column that every row has.
+_SAID = {PARTITION: "PartitionId"}
 
 
 def _readable(column: str, names: Mapping[str, str]) -> str:
@@ -152,7 +164,7 @@ def operator_text(topology: Topology, op: Op) -> str:
         case PartialOp():
             return f"pre-aggregate #{op.source} for {grouping_text(op.grouping)}"
         case SendOp():
-            by = "hash of " + ", ".join(op.keys) if op.keys else "all to one key group"
+            by = _spread(op, _SAID) if op.keys else "all to one key group"
             what = "partial aggregates" if isinstance(topology.op(op.source), PartialOp) else "rows"
             return f"send #{op.source} to stage {op.to_level} by {by}: {what} cross"
         case ReceiveOp():

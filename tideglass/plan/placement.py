@@ -4,7 +4,8 @@ A step that only projects and filters costs nothing of its own: its expressions 
 row program of whoever reads it. A GROUP BY needs all rows of a group in one place. Rows that are
 already together (because an earlier stage was keyed by columns that are among the group's keys, or
 because everything is in one key group) stay where they are; otherwise they are pre-aggregated and
-sent to the next level.
+sent to the next level. Rows whose keys hold PartitionId are sent by it alone: whatever follows and is
+aligned with the partitions of the input finds its rows together.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.core.types import ORDER_COLUMNS, PARTITION, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.plan.evaluated import aggregate_spec, analytic_specs, matching_of
 from tideglass.plan.expressions import (
     Expr,
@@ -45,6 +46,7 @@ from tideglass.plan.nodes import (
 )
 from tideglass.plan.pruning import by_field_columns, pruned
 from tideglass.plan.topology import (
+    AlignedSendOp,
     AnalyticOp,
     ApplyOp,
     EmitOp,
@@ -77,7 +79,7 @@ class Stream:
     condition, columns, payload: expressions over the rows of `op`.
     together: None when rows are spread anyhow; else the keys by whose hash they are spread, in that
     order (none: all rows are in one key group). A key is given by all expressions over the rows of `op`
-    that are equal to it.
+    that are equal to it. aligned: the one key is the input partition, and its number says the key group.
     """
 
     op: int
@@ -87,6 +89,20 @@ class Stream:
     condition: Expr | None = None
     together: tuple[frozenset[Expr], ...] | None = None
     substreams: bool = False
+    aligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where rows of equal keys meet: a level, and the columns they are spread by there.
+
+    sent: they must be sent there; else they are there already. aligned: as of a Stream.
+    """
+
+    level: int
+    routing: tuple[str, ...]
+    sent: bool
+    aligned: bool
 
 
 class _Placer:
@@ -180,18 +196,20 @@ class _Placer:
         branches = self.streams(node.child)
         items, grouping, routing = _grouping(node, branches[0].substreams)
         programs = [self.rows(stream, items) for stream in branches]
-        level, here = _meeting_place(branches, programs, routing)
+        meeting = _meeting(branches, programs, routing)
         sources: list[int] = []
         for stream, program in zip(branches, programs, strict=True):
             rows = self.add(RowsOp(self.next, stream.level, stream.op, program))
             source = self.add(PartialOp(self.next, stream.level, rows, grouping))
-            sources.append(self.brought(source, stream.level, level, routing) if here is None else source)
-        window = self.add(WindowOp(self.next, level, tuple(sources), grouping))
+            sources.append(self.brought(source, stream.level, meeting) if meeting.sent else source)
+        window = self.add(WindowOp(self.next, meeting.level, tuple(sources), grouping))
         listed: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         if any(w.id is not None for w in node.windows):
             listed[WINDOW_ID] = Ref(WINDOW_ID)
-        together = _spread_by(routing if here is None else here)
-        return Stream(window, level, listed, None, None, together, grouping.substreams)
+        together = _spread_by(meeting.routing)
+        return Stream(
+            window, meeting.level, listed, None, None, together, grouping.substreams, meeting.aligned
+        )
 
     def rows(self, stream: Stream, items: tuple[Named, ...]) -> Rows:
         named = tuple(Named(item.name, self.within(stream, item.expr)) for item in items)
@@ -203,48 +221,46 @@ class _Placer:
         branches = self.streams(node.child)
         items = _whole_rows(node.child)
         specs, keys = analytic_specs(node, items)
-        level, sources, here = self.met(branches, items, keys)
+        meeting, sources = self.met(branches, items, keys)
         substreams = branches[0].substreams
-        op = self.add(AnalyticOp(self.next, level, sources, specs, substreams))
-        together = tuple(
-            frozenset((Ref(name), items.get(name, Ref(name)))) for name in (keys if here is None else here)
-        )
+        op = self.add(AnalyticOp(self.next, meeting.level, sources, specs, substreams))
+        together = tuple(frozenset((Ref(name), items.get(name, Ref(name)))) for name in meeting.routing)
         columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         payload = Ref(PAYLOAD) if node.open else None
-        return Stream(op, level, columns, payload, None, together, substreams)
+        return Stream(op, meeting.level, columns, payload, None, together, substreams, meeting.aligned)
 
     def pattern(self, node: Match) -> Stream:
         branches = self.streams(node.child)
         items: dict[str, Expr] = {}
         matching = matching_of(node, items, branches[0].substreams)
-        level, sources, here = self.met(branches, items, matching.keys)
-        op = self.add(PatternOp(self.next, level, sources, matching))
-        routing = matching.keys if here is None else here
-        held = [_measures_of(node, matching, name) for name in routing]
+        meeting, sources = self.met(branches, items, matching.keys)
+        op = self.add(PatternOp(self.next, meeting.level, sources, matching))
+        held = [_measures_of(node, matching, name) for name in meeting.routing]
         columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
-        return Stream(op, level, columns, None, None, tuple(held) if all(held) else None, matching.substreams)
+        together = tuple(held) if all(held) else None
+        return Stream(op, meeting.level, columns, None, None, together, matching.substreams, meeting.aligned)
 
     def met(
         self, branches: Sequence[Stream], items: Mapping[str, Expr], keys: tuple[str, ...]
-    ) -> tuple[int, tuple[int, ...], tuple[str, ...] | None]:
+    ) -> tuple[Meeting, tuple[int, ...]]:
         """Brings the rows of the branches, with these columns, together by `keys`.
 
-        The level at which they are, the operators that have them there, and the columns they were spread
-        by already; None if they were not, or not all alike.
+        Where they meet, and the operators that have them there.
         """
         named = tuple(Named(name, expr) for name, expr in items.items())
         programs = [self.rows(stream, named) for stream in branches]
-        level, here = _meeting_place(branches, programs, keys)
+        meeting = _meeting(branches, programs, keys)
         sources: list[int] = []
         for stream, program in zip(branches, programs, strict=True):
             source = self.add(RowsOp(self.next, stream.level, stream.op, program))
-            sources.append(self.brought(source, stream.level, level, keys) if here is None else source)
-        return level, tuple(sources), here
+            sources.append(self.brought(source, stream.level, meeting) if meeting.sent else source)
+        return meeting, tuple(sources)
 
-    def brought(self, source: int, from_level: int, level: int, keys: tuple[str, ...]) -> int:
+    def brought(self, source: int, from_level: int, meeting: Meeting) -> int:
         """The rows of an operator sent to a higher level."""
-        send = self.add(SendOp(self.next, from_level, source, level, keys))
-        return self.add(ReceiveOp(self.next, level, send))
+        kind = AlignedSendOp if meeting.aligned else SendOp
+        send = self.add(kind(self.next, from_level, source, meeting.level, meeting.routing))
+        return self.add(ReceiveOp(self.next, meeting.level, send))
 
     def apply(self, stream: Stream, node: Apply) -> Stream:
         items = _whole_rows(node.child)
@@ -260,6 +276,7 @@ class _Placer:
             None,
             _still_together(stream, program),
             stream.substreams,
+            stream.aligned,
         )
 
     # ------------------------------------------------------------ JOIN
@@ -280,17 +297,18 @@ class _Placer:
                 )
                 streams.append((stream, side, Rows(items, stream.condition, _kept(stream))))
         highest = max(stream.level for stream, _, _ in streams)
-        spread = {_spread_in(stream, rows, keys) for stream, _, rows in streams if stream.level == highest}
-        here = spread.pop() if highest > 0 and len(spread) == 1 else None
-        level = highest + 1 if here is None else highest
-        routing = keys if here is None else here
+        there = [(stream, rows) for stream, _, rows in streams if stream.level == highest]
+        far = [(stream, rows) for stream, _, rows in streams if stream.level < highest]
+        meeting = _meeting([stream for stream, _ in there], [rows for _, rows in there], keys)
+        if far and (meeting.sent or (meeting.aligned and _partition(far, meeting.routing) is None)):
+            meeting = Meeting(highest + 1, keys, sent=True, aligned=False)
+        level = meeting.level
         sources: list[int] = []
         sides: list[Side] = []
         for stream, side, rows in streams:
             source = self.add(RowsOp(self.next, stream.level, stream.op, rows))
             sides.append(replace(side, rows_op=source))
-            far = stream.level < level
-            sources.append(self.brought(source, stream.level, level, routing) if far else source)
+            sources.append(self.brought(source, stream.level, meeting) if stream.level < level else source)
         own_time = node.left_prefix + SYSTEM_TIMESTAMP
         joining = Joining(
             node.kind,
@@ -311,13 +329,13 @@ class _Placer:
         self.joins.append(JoinSides(join, node.right_prefix, *own_sides))
         # an unmatched left row has no right values, though it lies where its own key says
         equal = [pair if node.kind == "inner" else pair[:1] for pair in node.keys]
-        together = tuple(frozenset(equal[keys.index(name)]) for name in routing)
+        together = tuple(frozenset(equal[keys.index(name)]) for name in meeting.routing)
         first = streams[0][0]
         if count_left == 1 and first.level == level and not node.left_prefix:
             # a join under this one, whose columns have the same names: what was equal there is equal here
             together = tuple(a | b for a, b in zip(together, first.together or (), strict=True))
         columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
-        return Stream(join, level, columns, None, None, together, joining.substreams)
+        return Stream(join, level, columns, None, None, together, joining.substreams, meeting.aligned)
 
     def lookup(self, stream: Stream, node: Lookup) -> Stream:
         """Rows meet reference data wherever they are: every task has it whole."""
@@ -354,6 +372,7 @@ class _Placer:
             None,
             _together_under(stream, node),
             stream.substreams,
+            stream.aligned,
         )
 
     # ------------------------------------------------------------ outputs
@@ -426,17 +445,32 @@ def _spread_in(stream: Stream, program: Rows, routing: Sequence[str]) -> tuple[s
     return names if len(names) == len(found) else None
 
 
-def _meeting_place(
-    branches: Sequence[Stream], programs: Sequence[Rows], keys: Sequence[str]
-) -> tuple[int, tuple[str, ...] | None]:
-    """The level where rows of equal keys meet, and the columns by which they are there already, if so."""
+def _meeting(branches: Sequence[Stream], programs: Sequence[Rows], keys: tuple[str, ...]) -> Meeting:
+    """Where rows of equal keys meet: where they are, if they are spread there by some of the keys."""
     highest = max(stream.level for stream in branches)
     spread = {
-        _spread_in(stream, program, keys) if stream.level == highest else None
+        (_spread_in(stream, program, keys) if stream.level == highest else None, stream.aligned)
         for stream, program in zip(branches, programs, strict=True)
     }
-    here = spread.pop() if highest > 0 and len(spread) == 1 else None
-    return (highest + 1 if here is None else highest), here
+    if highest > 0 and len(spread) == 1:
+        here, aligned = spread.pop()
+        if here is not None:
+            return Meeting(highest, here, sent=False, aligned=aligned)
+    partition = _partition(list(zip(branches, programs, strict=True)), keys)
+    if partition is not None:
+        return Meeting(1, (partition,), sent=True, aligned=True)
+    return Meeting(highest + 1, keys, sent=True, aligned=False)
+
+
+def _partition(rows: Sequence[tuple[Stream, Rows]], keys: Sequence[str]) -> str | None:
+    """The key that is PartitionId in all of these rows of inputs, if there is one."""
+    if any(stream.level > 0 for stream, _ in rows):
+        return None
+    holding = [
+        {PARTITION, *(item.name for item in program.items if item.expr == Ref(PARTITION))}
+        for _, program in rows
+    ]
+    return next((key for key in keys if all(key in names for names in holding)), None)
 
 
 def _measures_of(node: Match, matching: Matching, key: str) -> frozenset[Expr]:

@@ -118,6 +118,14 @@ class SendOp:
 
 
 @dataclass(frozen=True, slots=True)
+class AlignedSendOp(SendOp):
+    """Sends rows to the key group of their input partition; `keys` is the one column that has its number.
+
+    A key group then has whole partitions, as many as any other to within one.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiveOp:
     """Rows that the SendOp `send` of a lower level sent to this key group."""
 

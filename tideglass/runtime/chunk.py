@@ -53,11 +53,15 @@ def key_groups_of(table: pa.Table, keys: Sequence[str], key_groups: int) -> np.n
     return groups[codes]
 
 
-def split(table: pa.Table, keys: Sequence[str], key_groups: int) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each key group, in their order."""
+def partition_groups_of(table: pa.Table, partition: str, key_groups: int) -> np.ndarray:
+    """The key group of every row by its partition's number, so that all have about as many partitions."""
+    return table[partition].to_numpy().astype(np.int64) % key_groups
+
+
+def split(table: pa.Table, groups: np.ndarray, key_groups: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each key group, in their order. groups: of every row."""
     if table.num_rows == 0:
         return
-    groups = key_groups_of(table, keys, key_groups)
     order = np.argsort(groups, kind="stable")
     bounds = np.searchsorted(groups[order], np.arange(key_groups + 1))
     ordered = table.take(pa.array(order)) if groups.any() else table

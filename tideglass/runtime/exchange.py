@@ -10,8 +10,8 @@ import pyarrow as pa
 from tideglass.connect.reference.references import Known
 from tideglass.core import profile
 from tideglass.core.values import unify
-from tideglass.plan.topology import EmitOp, PartialOp, SendOp, Topology
-from tideglass.runtime.chunk import split, to_bytes
+from tideglass.plan.topology import AlignedSendOp, EmitOp, PartialOp, SendOp, Topology
+from tideglass.runtime.chunk import key_groups_of, partition_groups_of, split, to_bytes
 from tideglass.runtime.message import Kind, Message, json_body
 from tideglass.temporal.grouping import stack
 from tideglass.temporal.progress import Progress
@@ -103,7 +103,12 @@ class Exchange:
         with profile.part("combining before the exchange"):
             joined = self._joined(op, tables)
         sender = f"{self._sender} chunk {len(self._sent):06}" if self._sent else self._sender
-        for key_group, part in split(joined, op.keys, self._topology.key_groups):
+        count = self._topology.key_groups
+        if isinstance(op, AlignedSendOp):
+            groups = partition_groups_of(joined, op.keys[0], count)
+        else:
+            groups = key_groups_of(joined, op.keys, count)
+        for key_group, part in split(joined, groups, count):
             self._sent.append(Message(key_group, op.to_level, Kind.DATA, op.id, sender, to_bytes(part)))
 
     def _joined(self, op: SendOp, tables: list[pa.Table]) -> pa.Table:
