@@ -11,9 +11,9 @@ aligned with the partitions of the input finds its rows together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from tideglass.core.types import ORDER_COLUMNS, PARTITION, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.core.types import PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.plan.evaluated import aggregate_spec, analytic_specs, matching_of
 from tideglass.plan.expressions import (
     Expr,
@@ -45,6 +45,16 @@ from tideglass.plan.nodes import (
     Union,
 )
 from tideglass.plan.pruning import by_field_columns, pruned
+from tideglass.plan.streams import (
+    Meeting,
+    Stream,
+    kept_columns,
+    meeting_of,
+    partition_among,
+    spread_by,
+    still_together,
+    together_under,
+)
 from tideglass.plan.topology import (
     AlignedSendOp,
     AnalyticOp,
@@ -70,39 +80,6 @@ from tideglass.plan.topology import (
     WindowOp,
 )
 from tideglass.temporal.policies import Policies
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """Rows of the operator `op` as a query block sees them, not yet computed.
-
-    condition, columns, payload: expressions over the rows of `op`.
-    together: None when rows are spread anyhow; else the keys by whose hash they are spread, in that
-    order (none: all rows are in one key group). A key is given by all expressions over the rows of `op`
-    that are equal to it. aligned: the one key is the input partition, and its number says the key group.
-    """
-
-    op: int
-    level: int
-    columns: Mapping[str, Expr]
-    payload: Expr | None
-    condition: Expr | None = None
-    together: tuple[frozenset[Expr], ...] | None = None
-    substreams: bool = False
-    aligned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Meeting:
-    """Where rows of equal keys meet: a level, and the columns they are spread by there.
-
-    sent: they must be sent there; else they are there already. aligned: as of a Stream.
-    """
-
-    level: int
-    routing: tuple[str, ...]
-    sent: bool
-    aligned: bool
 
 
 class _Placer:
@@ -196,7 +173,7 @@ class _Placer:
         branches = self.streams(node.child)
         items, grouping, routing = _grouping(node, branches[0].substreams)
         programs = [self.rows(stream, items) for stream in branches]
-        meeting = _meeting(branches, programs, routing)
+        meeting = meeting_of(branches, programs, routing)
         sources: list[int] = []
         for stream, program in zip(branches, programs, strict=True):
             rows = self.add(RowsOp(self.next, stream.level, stream.op, program))
@@ -206,14 +183,14 @@ class _Placer:
         listed: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         if any(w.id is not None for w in node.windows):
             listed[WINDOW_ID] = Ref(WINDOW_ID)
-        together = _spread_by(meeting.routing)
+        together = spread_by(meeting.routing)
         return Stream(
             window, meeting.level, listed, None, None, together, grouping.substreams, meeting.aligned
         )
 
     def rows(self, stream: Stream, items: tuple[Named, ...]) -> Rows:
         named = tuple(Named(item.name, self.within(stream, item.expr)) for item in items)
-        return Rows(named, stream.condition, _kept(stream))
+        return Rows(named, stream.condition, kept_columns(stream))
 
     # ------------------------------------------------------------ analytic functions, APPLY
 
@@ -249,7 +226,7 @@ class _Placer:
         """
         named = tuple(Named(name, expr) for name, expr in items.items())
         programs = [self.rows(stream, named) for stream in branches]
-        meeting = _meeting(branches, programs, keys)
+        meeting = meeting_of(branches, programs, keys)
         sources: list[int] = []
         for stream, program in zip(branches, programs, strict=True):
             source = self.add(RowsOp(self.next, stream.level, stream.op, program))
@@ -274,7 +251,7 @@ class _Placer:
             {name: Ref(name) for name in node.columns},
             Ref(PAYLOAD) if node.open else None,
             None,
-            _still_together(stream, program),
+            still_together(stream, program),
             stream.substreams,
             stream.aligned,
         )
@@ -295,12 +272,12 @@ class _Placer:
                 items = tuple(
                     Named(name, side.expr(pair[number])) for name, pair in zip(keys, node.keys, strict=True)
                 )
-                streams.append((stream, side, Rows(items, stream.condition, _kept(stream))))
+                streams.append((stream, side, Rows(items, stream.condition, kept_columns(stream))))
         highest = max(stream.level for stream, _, _ in streams)
         there = [(stream, rows) for stream, _, rows in streams if stream.level == highest]
         far = [(stream, rows) for stream, _, rows in streams if stream.level < highest]
-        meeting = _meeting([stream for stream, _ in there], [rows for _, rows in there], keys)
-        if far and (meeting.sent or (meeting.aligned and _partition(far, meeting.routing) is None)):
+        meeting = meeting_of([stream for stream, _ in there], [rows for _, rows in there], keys)
+        if far and (meeting.sent or (meeting.aligned and partition_among(far, meeting.routing) is None)):
             meeting = Meeting(highest + 1, keys, sent=True, aligned=False)
         level = meeting.level
         sources: list[int] = []
@@ -348,7 +325,7 @@ class _Placer:
             for number, side in enumerate((left, right))
         )
         rows = self.add(
-            RowsOp(self.next, stream.level, stream.op, Rows(ours, stream.condition, _kept(stream)))
+            RowsOp(self.next, stream.level, stream.op, Rows(ours, stream.condition, kept_columns(stream)))
         )
         fields = InputFields((), False, node.payload_types)
         looking_up = LookingUp(
@@ -370,7 +347,7 @@ class _Placer:
             {name: Ref(name) for name in node.columns},
             None,
             None,
-            _together_under(stream, node),
+            together_under(stream, node),
             stream.substreams,
             stream.aligned,
         )
@@ -382,11 +359,8 @@ class _Placer:
             items = [Named(name, expr) for name, expr in stream.columns.items() if name != WINDOW_ID]
             if stream.payload is not None:
                 items.append(Named(PAYLOAD, stream.payload))
-            rows = self.add(
-                RowsOp(
-                    self.next, stream.level, stream.op, Rows(tuple(items), stream.condition, _kept(stream))
-                )
-            )
+            program = Rows(tuple(items), stream.condition, kept_columns(stream))
+            rows = self.add(RowsOp(self.next, stream.level, stream.op, program))
             self.add(EmitOp(self.next, stream.level, rows, output))
 
 
@@ -425,54 +399,6 @@ def _routing(keys: tuple[str, ...], sessions: tuple[tuple[str, ...] | None, ...]
     return tuple(key for key in keys if all(names is None or key in names for names in sessions))
 
 
-def _kept(stream: Stream) -> tuple[str, ...]:
-    """Columns that go with a row wherever it goes."""
-    return (*ORDER_COLUMNS, SUBSTREAM) if stream.substreams else ORDER_COLUMNS
-
-
-def _spread_in(stream: Stream, program: Rows, routing: Sequence[str]) -> tuple[str, ...] | None:
-    """The columns of `program` among `routing` by which rows are spread already; None if by anything else.
-
-    Streams that meet are together only if they are spread by the same columns in the same order.
-    """
-    if stream.together is None:
-        return None
-    found = [
-        next((item.name for item in program.items if item.name in routing and item.expr in key), None)
-        for key in stream.together
-    ]
-    names = tuple(name for name in found if name is not None)
-    return names if len(names) == len(found) else None
-
-
-def _meeting(branches: Sequence[Stream], programs: Sequence[Rows], keys: tuple[str, ...]) -> Meeting:
-    """Where rows of equal keys meet: where they are, if they are spread there by some of the keys."""
-    highest = max(stream.level for stream in branches)
-    spread = {
-        (_spread_in(stream, program, keys) if stream.level == highest else None, stream.aligned)
-        for stream, program in zip(branches, programs, strict=True)
-    }
-    if highest > 0 and len(spread) == 1:
-        here, aligned = spread.pop()
-        if here is not None:
-            return Meeting(highest, here, sent=False, aligned=aligned)
-    partition = _partition(list(zip(branches, programs, strict=True)), keys)
-    if partition is not None:
-        return Meeting(1, (partition,), sent=True, aligned=True)
-    return Meeting(highest + 1, keys, sent=True, aligned=False)
-
-
-def _partition(rows: Sequence[tuple[Stream, Rows]], keys: Sequence[str]) -> str | None:
-    """The key that is PartitionId in all of these rows of inputs, if there is one."""
-    if any(stream.level > 0 for stream, _ in rows):
-        return None
-    holding = [
-        {PARTITION, *(item.name for item in program.items if item.expr == Ref(PARTITION))}
-        for _, program in rows
-    ]
-    return next((key for key in keys if all(key in names for names in holding)), None)
-
-
 def _measures_of(node: Match, matching: Matching, key: str) -> frozenset[Expr]:
     """The measures that hold a key of PARTITION BY: those of an event every match has."""
     return frozenset(
@@ -489,26 +415,6 @@ def _side_of(stream: Stream, prefix: str) -> tuple[Stream, Side]:
     return stream, Side(None, prefix, stream.columns, stream.payload)
 
 
-def _together_under(stream: Stream, node: Lookup) -> tuple[frozenset[Expr], ...] | None:
-    """What the rows of `stream` are spread by, as the rows of the lookup name it."""
-    if stream.together is None:
-        return None
-    keys: list[frozenset[Expr]] = []
-    for key in stream.together:
-        same: set[Expr] = {
-            Ref(node.left_prefix + name) for name, expr in stream.columns.items() if expr in key
-        }
-        if not same:
-            return None
-        keys.append(frozenset(same))
-    return tuple(keys)
-
-
-def _spread_by(routing: Sequence[str]) -> tuple[frozenset[Expr], ...]:
-    """What rows are spread by that were sent by the hash of these columns."""
-    return tuple(frozenset((Ref(name),)) for name in routing)
-
-
 #: The column in which APPLY finds its argument.
 _ARGUMENT = "$apply"
 
@@ -519,21 +425,6 @@ def _whole_rows(node: Node) -> dict[str, Expr]:
     if node.open:
         items[PAYLOAD] = Ref(PAYLOAD)
     return items
-
-
-def _still_together(stream: Stream, program: Rows) -> tuple[frozenset[Expr], ...] | None:
-    """What the rows of `stream` are spread by, over the rows its program makes."""
-    if stream.together is None:
-        return None
-    keys: list[frozenset[Expr]] = []
-    for key in stream.together:
-        same: set[Expr] = {Ref(item.name) for item in program.items if item.expr in key}
-        if stream.payload == Ref(PAYLOAD):
-            same |= {e for e in key if isinstance(e, Path) and e.base == Ref(PAYLOAD)}
-        if not same:
-            return None
-        keys.append(frozenset(same))
-    return tuple(keys)
 
 
 def place(
