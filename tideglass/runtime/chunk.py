@@ -62,9 +62,12 @@ def split(table: pa.Table, groups: np.ndarray, key_groups: int) -> Iterator[tupl
     """The rows of each key group, in their order. groups: of every row."""
     if table.num_rows == 0:
         return
+    if (groups == groups[0]).all():
+        yield int(groups[0]), table
+        return
     order = np.argsort(groups, kind="stable")
     bounds = np.searchsorted(groups[order], np.arange(key_groups + 1))
-    ordered = table.take(pa.array(order)) if groups.any() else table
+    ordered = table.take(pa.array(order))
     for key_group in range(key_groups):
         first, last = int(bounds[key_group]), int(bounds[key_group + 1])
         if first < last:
