@@ -27,10 +27,13 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
 
+from tideglass.core.tags import tag
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@tag("Type")
 class Type(StrEnum):
     """A value's type; the text is the name the language uses for it (as `GetType` returns)."""
 

@@ -21,6 +21,7 @@ from tideglass.compile import Compiled
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
 from tideglass.connect.topics import TopicInput, TopicOutput
 from tideglass.core.errors import StateError
+from tideglass.core.tags import written
 from tideglass.job.settings import JobSettings
 from tideglass.job.start import StartMode, StartPlan
 from tideglass.plan.fingerprint import state_parts
@@ -105,7 +106,8 @@ def identity_of(
 
 def plan_hash(topology: Topology) -> str:
     """Spans are no part of an expression's representation, so moving text changes nothing."""
-    return _hash(repr((topology.ops, topology.readers, topology.fields, topology.functions, topology.level)))
+    parts = (topology.ops, topology.readers, topology.fields, topology.functions, topology.level)
+    return _hash(written(parts))
 
 
 def _seen_from(
@@ -126,7 +128,7 @@ def _step_hashes(plan: Plan) -> dict[str, StepHash]:
     found: dict[str, StepHash] = {}
 
     def add(name: str, node: Node) -> None:
-        own = repr(node)
+        own = written(node)
         found[name] = StepHash(
             _hash(own), _hash(own + "".join(found[step].whole for step in steps_read(node)))
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tideglass.core.errors import Span
+from tideglass.core.tags import tag
 from tideglass.core.types import PAYLOAD, Type
 
 #: A field of the payload that the scan decodes on its own is a column of this name.
@@ -22,6 +23,7 @@ def span_field() -> Span:
     return field(default_factory=Span, compare=False, repr=False)
 
 
+@tag("Literal")
 @dataclass(frozen=True, slots=True)
 class Literal:
     """A constant: int BIGINT, float FLOAT, str NVARCHAR, None NULL, bool BIT (only made by the binder).
@@ -37,6 +39,7 @@ class Literal:
         object.__setattr__(self, "kind", type(self.value).__name__)
 
 
+@tag("Ref")
 @dataclass(frozen=True, slots=True)
 class Ref:
     """The value of a column of the child."""
@@ -45,6 +48,7 @@ class Ref:
     span: Span = span_field()
 
 
+@tag("Path")
 @dataclass(frozen=True, slots=True)
 class Path:
     """Walks from a record into its fields; anything that is not there is NULL (A-40)."""
@@ -54,6 +58,7 @@ class Path:
     span: Span = span_field()
 
 
+@tag("Call")
 @dataclass(frozen=True, slots=True)
 class Call:
     """A scalar function of the catalogue; operators are functions too.
@@ -69,6 +74,7 @@ class Call:
     span: Span = span_field()
 
 
+@tag("Cast")
 @dataclass(frozen=True, slots=True)
 class Cast:
     expr: Expr
@@ -77,6 +83,7 @@ class Cast:
     span: Span = span_field()
 
 
+@tag("Case")
 @dataclass(frozen=True, slots=True)
 class Case:
     """The searched form; the simple form is rewritten to `=` comparisons."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import fields
+from typing import cast
 
+from tideglass.core.tags import tag_of, tagged_fields, written
 from tideglass.plan.topology import (
     AnalyticOp,
     EmitOp,
@@ -32,17 +33,16 @@ def fingerprints(topology: Topology) -> tuple[str, ...]:
     """The fingerprint of every operator, by its number."""
     found: list[str] = []
     for op in topology.ops:
-        said = [type(op).__name__]
-        for each in fields(op):
-            value = getattr(op, each.name)
-            if each.name == "reader":
-                said.append(_reading(topology, value))
-            elif each.name in _SOURCES:
-                numbers = (value,) if isinstance(value, int) else value
-                said.append(f"{each.name}={[found[number] for number in numbers]}")
+        said = [tag_of(op)]
+        for field, name, value in tagged_fields(op):
+            if field == "reader":
+                said.append(_reading(topology, cast("int", value)))
+            elif field in _SOURCES:
+                numbers = (value,) if isinstance(value, int) else cast("tuple[int, ...]", value)
+                said.append(f"{name}={[found[number] for number in numbers]}")
                 said += [_columns(topology, number) for number in numbers if not isinstance(op, RowsOp)]
-            elif each.name not in _PLACE:
-                said.append(f"{each.name}={value!r}")
+            elif field not in _PLACE:
+                said.append(f"{name}={written(value)}")
         found.append(_hash("\n".join(said)))
     return tuple(found)
 
@@ -50,14 +50,15 @@ def fingerprints(topology: Topology) -> tuple[str, ...]:
 def _reading(topology: Topology, id_: int) -> str:
     """How events of an input become rows; the number of the reader is a column of them (`$input`)."""
     reader = topology.readers[id_]
-    said = repr((reader, topology.fields[reader.input].payload_types, topology.level, topology.functions))
+    types = topology.fields[reader.input].payload_types
+    said = written((reader, types, topology.level, topology.functions))
     return f"{said} without rows that fail" if topology.drops_failing_rows else said
 
 
 def _columns(topology: Topology, source: int) -> str:
     """The columns of events taken as they are, which depend on all that anybody reads of the input."""
     op = topology.op(source)
-    return repr(topology.fields[topology.readers[op.reader].input]) if isinstance(op, ScanOp) else ""
+    return written(topology.fields[topology.readers[op.reader].input]) if isinstance(op, ScanOp) else ""
 
 
 def state_ids(topology: Topology) -> tuple[int, ...]:

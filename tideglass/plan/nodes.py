@@ -16,10 +16,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tideglass.core.errors import Span
+from tideglass.core.tags import tag
 from tideglass.core.types import ARRIVAL, PARTITION, PAYLOAD, SYSTEM_TIMESTAMP, Type
 from tideglass.plan.expressions import Expr, span_field
 
 
+@tag("Named")
 @dataclass(frozen=True, slots=True)
 class Named:
     """An output column and the expression that makes it."""
@@ -31,6 +33,7 @@ class Named:
 # ---------------------------------------------------------------- windows (`asa.md` 3)
 
 
+@tag("Hopping")
 @dataclass(frozen=True, slots=True)
 class Hopping:
     """Windows (end - size, end] at every end = k * hop + offset from tick zero; tumbling is hop == size."""
@@ -41,12 +44,14 @@ class Hopping:
     id: str | None = None
 
 
+@tag("Sliding")
 @dataclass(frozen=True, slots=True)
 class Sliding:
     size_ticks: int
     id: str | None = None
 
 
+@tag("Session")
 @dataclass(frozen=True, slots=True)
 class Session:
     """`partition_by` None: one session over all rows of the step, whatever their group (`asa.md` 3.5)."""
@@ -57,6 +62,7 @@ class Session:
     id: str | None = None
 
 
+@tag("Snapshot")
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     id: str | None = None
@@ -69,6 +75,7 @@ Window: TypeAlias = Hopping | Sliding | Session | Snapshot
 USERS = "uda."
 
 
+@tag("AggregateCall")
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
     """An aggregate of the catalogue: `count` (no argument for `*`), `sum`, `topone`, `uda.<name>`, ...
@@ -86,6 +93,7 @@ class AggregateCall:
     span: Span = span_field()
 
 
+@tag("AnomalyModel")
 @dataclass(frozen=True, slots=True)
 class AnomalyModel:
     """What a detector of anomalies is told: its constants (`asa.md` 4.3).
@@ -101,6 +109,7 @@ class AnomalyModel:
     change_point: bool = False
 
 
+@tag("AnalyticCall")
 @dataclass(frozen=True, slots=True)
 class AnalyticCall:
     """A function of the rows before the current one, per `partition_by`, of those where `when` holds.
@@ -136,6 +145,7 @@ class AnalyticCall:
 # ---------------------------------------------------------------- operators
 
 
+@tag("Scan")
 @dataclass(frozen=True, slots=True)
 class Scan:
     """An input behind its policies. `timestamp` None: arrival time. `over` empty: no substreams.
@@ -155,6 +165,7 @@ class Scan:
     span: Span = span_field()
 
 
+@tag("StepRef")
 @dataclass(frozen=True, slots=True)
 class StepRef:
     """The rows of a named step, shared by everyone who reads it."""
@@ -165,6 +176,7 @@ class StepRef:
     span: Span = span_field()
 
 
+@tag("Filter")
 @dataclass(frozen=True, slots=True)
 class Filter:
     child: Node
@@ -179,6 +191,7 @@ class Filter:
         return self.child.open
 
 
+@tag("Project")
 @dataclass(frozen=True, slots=True)
 class Project:
     """Listed columns `items`; `spread`, when given, is a record expression that becomes `$payload`.
@@ -199,6 +212,7 @@ class Project:
         return self.spread is not None
 
 
+@tag("Aggregate")
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """GROUP BY: one row per window and group, stamped with the window's end.
@@ -221,6 +235,7 @@ class Aggregate:
         return False
 
 
+@tag("Analytic")
 @dataclass(frozen=True, slots=True)
 class Analytic:
     """The rows of `child` with the values of the calls, as columns $l0, $l1, ... (`asa.md` 4.2)."""
@@ -237,6 +252,7 @@ class Analytic:
         return self.child.open
 
 
+@tag("Apply")
 @dataclass(frozen=True, slots=True)
 class Apply:
     """A row for each element of an array, or for each field of a record (`asa.md` 2.11).
@@ -267,6 +283,7 @@ class Apply:
         return self.child.open
 
 
+@tag("TimeBound")
 @dataclass(frozen=True, slots=True)
 class TimeBound:
     """lowest <= (boundaries of a unit crossed from `base` to the right row) <= highest; None is no limit.
@@ -282,6 +299,7 @@ class TimeBound:
     highest: int | None
 
 
+@tag("Join")
 @dataclass(frozen=True, slots=True)
 class Join:
     """Pairs of rows of two streams that lie close enough in time; `kind` is inner or left (`asa.md` 2.8).
@@ -320,6 +338,7 @@ class Join:
         return False
 
 
+@tag("Lookup")
 @dataclass(frozen=True, slots=True)
 class Lookup:
     """Rows with those of reference data that ON brings together with them (`asa.md` 2.9).
@@ -360,6 +379,7 @@ class Lookup:
         return False
 
 
+@tag("PatternVariable")
 @dataclass(frozen=True, slots=True)
 class PatternVariable:
     """A variable of DEFINE; `condition` reads matched values, and `$ts` of the event tested, as columns."""
@@ -368,6 +388,7 @@ class PatternVariable:
     condition: Expr
 
 
+@tag("PatternState")
 @dataclass(frozen=True, slots=True)
 class PatternState:
     """What may come next in a pattern: `moves` are (variable, next state), the preferred one first.
@@ -383,6 +404,7 @@ class PatternState:
 ANY_EVENT = -1
 
 
+@tag("MatchedValue")
 @dataclass(frozen=True, slots=True)
 class MatchedValue:
     """What is known of the events matched so far, as the column `name`.
@@ -398,6 +420,7 @@ class MatchedValue:
     span: Span = span_field()
 
 
+@tag("Match")
 @dataclass(frozen=True, slots=True)
 class Match:
     """MATCH_RECOGNIZE: a row for each event from which on the pattern matches (`asa.md` 2.14).
@@ -435,6 +458,7 @@ class Match:
         return not any(self.states[state].accepts for state in reached - {0})
 
 
+@tag("Union")
 @dataclass(frozen=True, slots=True)
 class Union:
     """All rows of all children; a column missing in one child is looked up in its payload or is NULL."""
@@ -455,6 +479,7 @@ Node: TypeAlias = (
 )
 
 
+@tag("Output")
 @dataclass(frozen=True, slots=True)
 class Output:
     """A statement: its rows go to the output `name`."""
@@ -464,6 +489,7 @@ class Output:
     span: Span = span_field()
 
 
+@tag("Plan")
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A whole job. `steps` are in an order in which each reads only earlier ones.

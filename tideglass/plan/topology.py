@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tideglass.core.errors import InputError, Source
+from tideglass.core.tags import tag
 from tideglass.core.types import PARTITION, Type
 from tideglass.plan.expressions import Expr, Ref, references
 from tideglass.plan.nodes import MatchedValue, Named, PatternState, PatternVariable, TimeBound, Window
@@ -23,6 +24,7 @@ from tideglass.temporal.analytic import AnalyticSpec
 from tideglass.temporal.policies import Policies
 
 
+@tag("Rows")
 @dataclass(frozen=True, slots=True)
 class Rows:
     """A row program: the rows for which `condition` holds, with the columns `items`.
@@ -35,6 +37,7 @@ class Rows:
     keep: tuple[str, ...]
 
 
+@tag("Reader")
 @dataclass(frozen=True, slots=True)
 class Reader:
     """One way to read an input: its timestamp, substreams and all that follows from them."""
@@ -62,6 +65,7 @@ def check_partitions(readers: Sequence[Reader], input_name: str, partitions: int
             )
 
 
+@tag("ScanOp")
 @dataclass(frozen=True, slots=True)
 class ScanOp:
     """Rows of a reader behind its policies (level 0)."""
@@ -71,6 +75,7 @@ class ScanOp:
     level: int = 0
 
 
+@tag("RowsOp")
 @dataclass(frozen=True, slots=True)
 class RowsOp:
     """Applies a row program to the rows of another operator of the same level."""
@@ -81,6 +86,7 @@ class RowsOp:
     rows: Rows
 
 
+@tag("Grouping")
 @dataclass(frozen=True, slots=True)
 class Grouping:
     """A GROUP BY with all names resolved to columns.
@@ -96,6 +102,7 @@ class Grouping:
     substreams: bool
 
 
+@tag("PartialOp")
 @dataclass(frozen=True, slots=True)
 class PartialOp:
     """Pre-aggregates rows where they are; see WindowAggregate.partial."""
@@ -106,6 +113,7 @@ class PartialOp:
     grouping: Grouping
 
 
+@tag("SendOp")
 @dataclass(frozen=True, slots=True)
 class SendOp:
     """Sends rows to key groups of a higher level. `keys` empty: all rows to one key group."""
@@ -117,6 +125,7 @@ class SendOp:
     keys: tuple[str, ...]
 
 
+@tag("AlignedSendOp")
 @dataclass(frozen=True, slots=True)
 class AlignedSendOp(SendOp):
     """Sends rows to the key group of their input partition; `keys` is the one column that has its number.
@@ -125,6 +134,7 @@ class AlignedSendOp(SendOp):
     """
 
 
+@tag("ReceiveOp")
 @dataclass(frozen=True, slots=True)
 class ReceiveOp:
     """Rows that the SendOp `send` of a lower level sent to this key group."""
@@ -134,6 +144,7 @@ class ReceiveOp:
     send: int
 
 
+@tag("WindowOp")
 @dataclass(frozen=True, slots=True)
 class WindowOp:
     """Windows and aggregates over the partials of `sources`; the stateful operator of a stage."""
@@ -144,6 +155,7 @@ class WindowOp:
     grouping: Grouping
 
 
+@tag("AnalyticOp")
 @dataclass(frozen=True, slots=True)
 class AnalyticOp:
     """Analytic functions over the rows of `sources`, which it hands on with their values; stateful.
@@ -158,6 +170,7 @@ class AnalyticOp:
     substreams: bool
 
 
+@tag("Matching")
 @dataclass(frozen=True, slots=True)
 class Matching:
     """A MATCH_RECOGNIZE with all names resolved to columns; see `plan.nodes.Match`.
@@ -183,6 +196,7 @@ class Matching:
         return tuple(dict.fromkeys((*self.keys, *args)))
 
 
+@tag("PatternOp")
 @dataclass(frozen=True, slots=True)
 class PatternOp:
     """The rows of the matches among the rows of `sources`; keeps the events a match may yet be made of."""
@@ -193,6 +207,7 @@ class PatternOp:
     matching: Matching
 
 
+@tag("ApplyOp")
 @dataclass(frozen=True, slots=True)
 class ApplyOp:
     """A row for each element of the array, or field of the record, in the column `argument`."""
@@ -206,6 +221,7 @@ class ApplyOp:
     outer: bool
 
 
+@tag("Joining")
 @dataclass(frozen=True, slots=True)
 class Joining:
     """A join of streams with all names resolved to columns; see `plan.nodes.Join`.
@@ -226,6 +242,7 @@ class Joining:
     substreams: bool
 
 
+@tag("JoinOp")
 @dataclass(frozen=True, slots=True)
 class JoinOp:
     """Pairs of the rows of `left` and `right`; keeps the rows of both sides."""
@@ -237,6 +254,7 @@ class JoinOp:
     joining: Joining
 
 
+@tag("InputFields")
 @dataclass(frozen=True, slots=True)
 class InputFields:
     """What the decoder of an input has to deliver: single fields, and whether the whole payload."""
@@ -246,6 +264,7 @@ class InputFields:
     payload_types: tuple[tuple[str, Type], ...] = ()
 
 
+@tag("LookingUp")
 @dataclass(frozen=True, slots=True)
 class LookingUp:
     """A join with reference data with all names resolved to columns; see `plan.nodes.Lookup`.
@@ -265,6 +284,7 @@ class LookingUp:
     substreams: bool
 
 
+@tag("LookupOp")
 @dataclass(frozen=True, slots=True)
 class LookupOp:
     """The rows of `source`, each with the rows of reference data it meets; stateless, on any level."""
@@ -275,6 +295,7 @@ class LookupOp:
     looking_up: LookingUp
 
 
+@tag("EmitOp")
 @dataclass(frozen=True, slots=True)
 class EmitOp:
     """Hands rows to an output."""
@@ -301,6 +322,7 @@ Op = (
 )
 
 
+@tag("Topology")
 @dataclass(frozen=True, slots=True)
 class Topology:
     """Everything a driver needs to run a job, as plain data (picklable; the same in every task).

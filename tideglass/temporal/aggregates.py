@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 
 from tideglass.core.errors import Span
 from tideglass.core.sql import query
+from tideglass.core.tags import tag
 from tideglass.core.types import ORDER_COLUMNS, Type, types_of
 from tideglass.core.values import canonical_text
 from tideglass.plan.nodes import USERS
@@ -64,6 +65,7 @@ FUNCTIONS = ("count", *SUMS, *SPREADS, *EXTREMES, *PERCENTILES, "collect", *TOPS
 _SQUARE_LOW, _SQUARE_HIGH = 2.0**-400, 2.0**400
 
 
+@tag("AggregateSpec")
 @dataclass(frozen=True, slots=True)
 class AggregateSpec:
     """An aggregate over evaluated columns.

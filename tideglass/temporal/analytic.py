@@ -19,6 +19,7 @@ import pyarrow.compute
 
 from tideglass.core.errors import Span
 from tideglass.core.failing import OnFailure, of_sound_rows
+from tideglass.core.tags import tag
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP, Type, field, type_of
 from tideglass.core.values import flat, settle, to_variant, unify
@@ -43,6 +44,7 @@ _WATCHED = "$watched"
 BUCKETS_PER_LENGTH = 8
 
 
+@tag("AnalyticSpec")
 @dataclass(frozen=True, slots=True)
 class AnalyticSpec:
     """An analytic function over evaluated columns.
@@ -81,6 +83,7 @@ class AnalyticSpec:
         return self.offset if self.function == "lag" else 1
 
 
+@tag("AnomalySpec")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnomalySpec(AnalyticSpec):
     """A detector of anomalies in the column `arg`; a row whose value is NULL does not match."""
@@ -107,6 +110,7 @@ class AnomalySpec(AnalyticSpec):
         return f"{self.name}.log"
 
 
+@tag("_Lane")
 @dataclass(frozen=True, slots=True)
 class _Lane:
     """Functions that share their keys and WHEN, and so the rows they look at."""

@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as compute
 
+from tideglass.core.tags import tag
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.temporal.account import Counters, DataError, Decision, data_errors
 from tideglass.temporal.watermark import Ingress, ahead, watermarks
@@ -34,6 +35,7 @@ Ticks = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
+@tag("Policies")
 @dataclass(frozen=True, slots=True)
 class Policies:
     """The time settings of an input.
