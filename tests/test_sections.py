@@ -43,8 +43,8 @@ SECTIONS: dict[str, str] = {
     "errors/star_with_join",
     "2.4": "language/several_outputs errors/duplicate_output errors/into_inside_with errors/partition_count",
     "2.5": "language/steps_are_shared errors/duplicate_step errors/step_is_later",
-    "2.6": "language/null_* language/not_of_a_null_comparison_is_true language/having* language/like "
-    "language/between_is_inclusive language/in_list errors/in_subquery errors/exists_subquery",
+    "2.6": "test_null language/null_* language/not_of_a_null_comparison_is_true language/having* "
+    "language/like language/between_is_inclusive language/in_list errors/in_subquery errors/exists_subquery",
     "2.7": "windows/group_by_* errors/two_windows errors/date_part_is_no_window windows/tumbling_null_key "
     "errors/alias_in_where",
     "2.8": "joins/* errors/join_* errors/cross_join_of_streams errors/partition_key_not_joined "

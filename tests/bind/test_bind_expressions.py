@@ -49,9 +49,11 @@ def test_integer_and_float_literals_stay_apart():
         ("a != 1", Call("<>", (field("a"), Literal(1)))),
         ("NOT a = 1", Call("not", (Call("=", (field("a"), Literal(1))),))),
         ("a LIKE 'x%'", Call("like", (field("a"), Literal("x%")))),
-        ("a NOT LIKE 'x%'", Call("not", (Call("like", (field("a"), Literal("x%"))),))),
+        ("a NOT LIKE 'x%'", Call("not like", (field("a"), Literal("x%")))),
+        ("NOT (a LIKE 'x%')", Call("not", (Call("like", (field("a"), Literal("x%"))),))),
         ("a BETWEEN 1 AND 2", Call("between", (field("a"), Literal(1), Literal(2)))),
-        ("a NOT IN (1, 2)", Call("not", (Call("in", (field("a"), Literal(1), Literal(2))),))),
+        ("a NOT BETWEEN 1 AND 2", Call("not between", (field("a"), Literal(1), Literal(2)))),
+        ("a NOT IN (1, 2)", Call("not in", (field("a"), Literal(1), Literal(2)))),
         ("a IS NULL", Call("isnull", (field("a"),))),
         ("a IS NOT NULL", Call("not", (Call("isnull", (field("a"),)),))),
         (

@@ -15,7 +15,17 @@ from oracle.strategies import Trial, events, grid_windows, session_windows, sett
 
 AT = "System.Timestamp() AS at"
 INPUTS = ("x", "y")
-FILTERS = ["", "", " WHERE v > 1", " WHERE k IS NOT NULL", " WHERE NOT (v <= 0)", " WHERE k IN ('a', 'b')"]
+CONDITIONS = [
+    "v > 1",
+    "k IS NOT NULL",
+    "NOT (v <= 0)",
+    "k IN ('a', 'b')",
+    "k NOT IN ('a', 'c')",
+    "k NOT LIKE '[ab]'",
+    "v NOT BETWEEN 0 AND n",
+    "NOT (v NOT BETWEEN 0 AND 2)",
+]
+FILTERS = ["", "", *(f" WHERE {condition}" for condition in CONDITIONS)]
 #: A step of two joins has rows enough; a third makes thousands of them.
 MOST_JOINS = 2
 
@@ -75,7 +85,13 @@ def joined(draw: st.DrawFn, name: str, left: Source, right: Source) -> tuple[str
     unit = draw(st.sampled_from(["second", "second", "minute"]))
     keys = draw(
         st.sampled_from(
-            [" AND a.k = b.k", " AND a.k = b.k", " AND b.k = a.k AND b.n >= a.n", " AND a.n = b.n"]
+            [
+                " AND a.k = b.k",
+                " AND a.k = b.k",
+                " AND b.k = a.k AND b.n >= a.n",
+                " AND a.n = b.n",
+                " AND a.k = b.k AND a.v NOT BETWEEN 0 AND b.v",
+            ]
         )
     )
     v, n = draw(st.sampled_from(["a.v", "b.v"])), draw(st.sampled_from(["a.n", "b.n", "a.n + b.n"]))
@@ -94,7 +110,7 @@ def joined(draw: st.DrawFn, name: str, left: Source, right: Source) -> tuple[str
 
 @st.composite
 def analytic(draw: st.DrawFn, name: str, source: Source) -> tuple[str, Source]:
-    when = draw(st.sampled_from(["", "", " WHEN v > 0", " WHEN k IS NOT NULL"]))
+    when = draw(st.sampled_from(["", "", *(f" WHEN {condition}" for condition in CONDITIONS)]))
     over = f"OVER (PARTITION BY k LIMIT DURATION(second, {draw(st.integers(1, 12))}){when})"
     values = [f"LAG(v) {over}", f"LAG(v, 2) {over}", f"LAST(v) {over}", f"LAG(*) {over}.v"]
     computed = [f"SUM(v) {over}", f"AVG(v) {over}", f"v - LAG(v) {over}"]

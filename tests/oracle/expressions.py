@@ -136,7 +136,10 @@ class Scope:
         return text.lower() not in map(str.lower, listed)
 
     def true(self, expr: n.Expr) -> bool:
-        """Two-valued logic (2.6): a comparison with NULL is false, and NOT of it true."""
+        """Two-valued logic (2.6): a comparison with NULL is false, and NOT of it true.
+
+        NOT LIKE, NOT IN and NOT BETWEEN are comparisons too, and no NOT of one.
+        """
         match expr:
             case n.Unary(op="NOT"):
                 return not self.true(expr.operand)
@@ -145,37 +148,45 @@ class Scope:
             case n.Binary(op="OR"):
                 return self.true(expr.left) or self.true(expr.right)
             case n.Binary(op="=" | "<>" | "<" | "<=" | ">" | ">="):
-                return holds(expr.op, *self.both(expr.left, expr.right))
+                return holds(expr.op, *self.together(expr.left, expr.right))
             case n.IsNull():
                 return (self.value(expr.value) is None) != expr.negated
+            case n.In(negated=True):
+                value, *options = self.together(expr.value, *expr.options)
+                return None not in (value, *options) and not any(equals(value, o) for o in options)
             case n.In():
-                value = self.value(expr.value)
-                return any(equals(value, self.value(option)) for option in expr.options) != expr.negated
-            case n.Between():
-                value, low, high = self.value(expr.value), self.value(expr.low), self.value(expr.high)
-                return (holds(">=", value, low) and holds("<=", value, high)) != expr.negated
-            case n.Like():
-                value, pattern = self.value(expr.value), self.value(expr.pattern)
-                matched = None not in (value, pattern) and scalars.like(
-                    scalars.text_argument(value), scalars.text_argument(pattern)
+                return any(equals(*self.together(expr.value, option)) for option in expr.options)
+            case n.Between(negated=True):
+                value, low, high = self.together(expr.value, expr.low, expr.high)
+                return None not in (value, low, high) and not (
+                    holds(">=", value, low) and holds("<=", value, high)
                 )
+            case n.Between():
+                at_least = holds(">=", *self.together(expr.value, expr.low))
+                return at_least and holds("<=", *self.together(expr.value, expr.high))
+            case n.Like():
+                value, pattern = self.together(expr.value, expr.pattern)
+                if value is None or pattern is None:
+                    return False
+                matched = scalars.like(scalars.text_argument(value), scalars.text_argument(pattern))
                 return matched != expr.negated
             case _:
                 value = self.value(expr)
                 return isinstance(value, int) and value != 0
 
-    def both(self, left: n.Expr, right: n.Expr) -> tuple[Value, Value]:
-        """Two values that are compared; what fails beside a NULL is not attempted."""
+    def together(self, *sides: n.Expr) -> list[Value]:
+        """Values that are compared; what fails beside a NULL is not attempted, and stands for a NULL."""
         values: list[Value] = []
         failures: list[OracleError] = []
-        for side in (left, right):
+        for side in sides:
             try:
                 values.append(self.value(side))
             except OracleError as failure:
                 failures.append(failure)
-        if failures and None not in values:
+                values.append(None)
+        if failures and values.count(None) == len(failures):
             raise failures[0]
-        return (None, None) if failures else (values[0], values[1])
+        return values
 
     def case(self, expr: n.Case) -> Value:
         for when, then in expr.branches:

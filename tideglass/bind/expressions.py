@@ -122,17 +122,21 @@ class Expressions:
                     self._warn_of_null((left, right), span)
                 return Call(op, (self.value(left), self.value(right)), span)
             case tree.Like(value=value, pattern=pattern, negated=negated):
-                return _signed("like", (self.value(value), self.value(pattern)), negated, span)
+                return self._predicate("like", (value, pattern), negated, span)
             case tree.Between(value=value, low=low, high=high, negated=negated):
-                args = (self.value(value), self.value(low), self.value(high))
-                return _signed("between", args, negated, span)
+                return self._predicate("between", (value, low, high), negated, span)
             case tree.IsNull(value=value, negated=negated):
-                return _signed("isnull", (self.value(value),), negated, span)
+                tested = Call("isnull", (self.value(value),), span)
+                return Call("not", (tested,), span) if negated else tested
             case tree.In(value=value, options=options, negated=negated):
-                args = (self.value(value), *(self.value(option) for option in options))
-                return _signed("in", args, negated, span)
+                return self._predicate("in", (value, *options), negated, span)
             case tree.Case():
                 return self._case(node)
+
+    def _predicate(self, name: str, sides: tuple[tree.Expr, ...], negated: bool, span: Span) -> Expr:
+        """LIKE, BETWEEN or IN; with NOT an operator of its own, which is false beside NULL (`asa.md` 2.6)."""
+        self._warn_of_null(sides, span)
+        return Call(f"not {name}" if negated else name, tuple(self.value(side) for side in sides), span)
 
     def _case(self, node: tree.Case) -> Expr:
         branches: list[tuple[Expr, Expr]] = []
@@ -221,8 +225,3 @@ def _is_condition(node: tree.Expr) -> bool:
             return True
         case _:
             return False
-
-
-def _signed(function: str, args: tuple[Expr, ...], negated: bool, span: Span) -> Call:
-    positive = Call(function, args, span)
-    return Call("not", (positive,), span) if negated else positive

@@ -172,6 +172,34 @@ def like(value: Sql, pattern: Sql) -> Sql:
     return Sql(f"coalesce({held.text}, false)", Type.BIT, held.fallible)
 
 
+def between(value: Sql, low: Sql, high: Sql) -> Sql:
+    """BETWEEN, both bounds included; false where a bound that is looked at is NULL."""
+    above, below = compare(">=", value, low), compare("<=", value, high)
+    text = f"(CASE WHEN {above.text} THEN {below.text} ELSE false END)"
+    return Sql(text, Type.BIT, above.fallible or below.fallible)
+
+
+def among(value: Sql, options: Sequence[Sql]) -> Sql:
+    """IN: whether an option equals the value; options behind one that does are not attempted."""
+    found = [compare("=", value, option) for option in options]
+    if not any(option.fallible for option in found):
+        return Sql(f"({' OR '.join(option.text for option in found)})", Type.BIT)
+    branches = " ".join(f"WHEN {option.text} THEN true" for option in found)
+    return Sql(f"(CASE {branches} ELSE false END)", Type.BIT, fallible=True)
+
+
+def negated(positive: Sql, given: Sequence[Sql]) -> Sql:
+    """NOT LIKE, NOT BETWEEN and NOT IN: false, like the positive form, where anything given is NULL."""
+    if any(side.type is Type.NULL for side in given):
+        return Sql("false", Type.BIT)
+    # What may stop the job comes last, so that it is not attempted beside a NULL.
+    sides = sorted((side for side in given if side.constant is None), key=lambda side: side.fallible)
+    nulls = " ".join(f"WHEN ({side.text}) IS NULL THEN false" for side in sides)
+    if not nulls:
+        return Sql(f"(NOT {positive.text})", Type.BIT, positive.fallible)
+    return Sql(f"(CASE {nulls} ELSE NOT {positive.text} END)", Type.BIT, positive.fallible)
+
+
 def condition(value: Sql) -> Sql:
     """The value as something that is true or false: NULL is false."""
     match value.type:

@@ -64,8 +64,9 @@ class Call:
     """A scalar function of the catalogue; operators are functions too.
 
     `function` is the catalogue's lower-case name: `dateadd`, `getarrayelement`, `udf.<name>`, or an
-    operator: `+ - * / % & | ^ neg pos ~ = <> < <= > >= and or not like in between isnull`.
-    `in` has the value first, then the options; NOT LIKE etc. are `not` around the positive form.
+    operator: `+ - * / % & | ^ neg pos ~ = <> < <= > >= and or not like in between isnull`, and
+    `not like`, `not in`, `not between`, which are not `not` around another one: NULL makes both false.
+    `in` and `not in` have the value first, then the options.
     Date parts are string Literals in their canonical spelling (`minute`, `dayofyear`, ...).
     """
 

@@ -327,15 +327,12 @@ def _operator(name: str, values: Sequence[Sql]) -> Sql:
         case "not":
             held = operators.condition(first)
             return Sql(f"(NOT {held.text})", Type.BIT, held.fallible)
-        case "like":
-            return operators.like(first, values[1])
-        case "between":
-            low, high = operators.compare(">=", first, values[1]), operators.compare("<=", first, values[2])
-            text = f"(CASE WHEN {low.text} THEN {high.text} ELSE false END)"
-            return Sql(text, Type.BIT, low.fallible or high.fallible)
-        case "in":
-            options = [operators.compare("=", first, option) for option in values[1:]]
-            text = " OR ".join(option.text for option in options)
-            return Sql(f"({text})", Type.BIT, any(option.fallible for option in options))
+        case "like" | "not like":
+            made = operators.like(first, values[1])
+        case "between" | "not between":
+            made = operators.between(first, values[1], values[2])
+        case "in" | "not in":
+            made = operators.among(first, values[1:])
         case _:
             raise LookupError(f"the plan holds an unknown function {name!r}")
+    return operators.negated(made, values) if name.startswith("not ") else made
