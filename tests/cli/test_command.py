@@ -41,7 +41,7 @@ def test_a_new_project_is_read_without_a_problem_and_named_after_its_folder(proj
     loaded = load_project(project)
     assert (loaded.name, loaded.query.name, loaded.unsupported) == ("tolls", "tolls.asaql", ())
     assert loaded.inputs["sensor"].arrival == "enqueuedAt"
-    config = load_test_config(loaded.test_config)
+    config = load_test_config(loaded.test_config, loaded.bounds)
     assert config.script == project / "test" / ".." / "tolls.asaql"
 
 

@@ -120,7 +120,7 @@ def test_a_test_case_joins_a_file_or_snapshots_by_their_time(tmp_path: Path, pat
     (folder / "test" / "expected.json").write_text(json.dumps([{"n": 1, "name": name}]))
     (folder / "test" / "testConfig.json").write_text(json.dumps({"TestCases": [case]}))
     loaded = load_project(folder)
-    (found,) = load_test_config(folder / "test" / "testConfig.json").cases
+    (found,) = load_test_config(folder / "test" / "testConfig.json", loaded.bounds).cases
     assert run_case(loaded, found).passed
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tideglass.cli.job import AllowOutsideOption
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -19,11 +21,12 @@ def check(
     project: Annotated[
         Path, typer.Argument(help="A project's folder, its asaproj.json, or a query file.")
     ] = Path("."),
+    allow_outside: AllowOutsideOption = False,
 ) -> None:
     """Read a project and its query; report every error, or what the job consists of."""
     from tideglass.job.project import load_project
 
-    loaded = load_project(project)
+    loaded = load_project(project, allow_outside=allow_outside)
     from rich.console import Console
 
     from tideglass.bind.binder import bind

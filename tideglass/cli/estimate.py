@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tideglass.cli.job import ProjectArgument, seconds_text
+from tideglass.cli.job import AllowOutsideOption, ProjectArgument, seconds_text
 from tideglass.cli.run import pairs
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def estimate(
         bool, typer.Option("--measure", help="Measure the speed: restart a copy of the job on Spark.")
     ] = False,
     cores: Annotated[int | None, typer.Option(min=1, help="Cores of this machine to measure with.")] = None,
+    allow_outside: AllowOutsideOption = False,
 ) -> None:
     """Say what a restart reads again, per input partition: events, time, memory."""
     from dataclasses import replace
@@ -58,7 +59,7 @@ def estimate(
 
     given = {name: Path(path) for name, path in pairs(inputs, "--input").items()}
     options = RunOptions(inputs=given, once=True, cores=cores)
-    loaded = load_project(project)
+    loaded = load_project(project, allow_outside=allow_outside)
     job = plan_job(loaded, options)
     rate_of = {name: _number("--rate", text) for name, text in pairs(rates, "--rate").items()}
     kept = {name: _ticks("--retention", text) for name, text in pairs(retention, "--retention").items()}

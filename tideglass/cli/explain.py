@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from tideglass.cli.job import AllowOutsideOption
+
 
 def explain(
     project: Annotated[
@@ -14,6 +16,7 @@ def explain(
     ] = Path("."),
     key_groups: Annotated[int, typer.Option(min=1, help="Key groups to plan for.")] = 2,
     sql: Annotated[bool, typer.Option("--sql/--no-sql", help="Show the SQL of each row program.")] = True,
+    allow_outside: AllowOutsideOption = False,
 ) -> None:
     """Show the steps with their time spans, the stages, what crosses between them, and their SQL."""
     from rich import box
@@ -26,7 +29,7 @@ def explain(
     from tideglass.plan.explain import explain_crossings, explain_stages, explain_steps
     from tideglass.runtime.stage import program_sql
 
-    loaded = load_project(project)
+    loaded = load_project(project, allow_outside=allow_outside)
     compiled = compile_query(
         loaded.query,
         loaded.settings.policies(),

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ProjectArgument = Annotated[
     Path, typer.Argument(help="A project's folder, its asaproj.json, or a query file.")
 ]
+AllowOutsideOption = Annotated[
+    bool, typer.Option("--allow-outside", help="The project may name files outside of its folder.")
+]
 RunDirOption = Annotated[Path | None, typer.Option(help="Where checkpoint and log live.")]
 
 

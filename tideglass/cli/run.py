@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tideglass.cli.job import (
+    AllowOutsideOption,
     ProjectArgument,
     RunDirOption,
     batches_text,
@@ -83,6 +84,7 @@ def run(
     jars: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder with the connector's jars instead.")
     ] = None,
+    allow_outside: AllowOutsideOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the summary.")] = False,
     profiled: Annotated[
         bool, typer.Option("--profile", help="Say at the end where the time of the batches went.")
@@ -91,7 +93,7 @@ def run(
     """Run a job from its inputs to its outputs; a stopped or killed run goes on where it was."""
     from tideglass.job.project import load_project
 
-    loaded = load_project(project)
+    loaded = load_project(project, allow_outside=allow_outside)
     if not live:  # else the job says which libraries Spark needs
         from tideglass.spark.session import begin_session
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tideglass.cli.job import AllowOutsideOption
+
 if TYPE_CHECKING:
     from tideglass.job.simulation import Simulation
     from tideglass.temporal.policies import Policies
@@ -36,6 +38,7 @@ def simulate(
         bool, typer.Option("--over", help="The example with a watermark for each key: OVER.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Events shown in the table.")] = 50,
+    allow_outside: AllowOutsideOption = False,
     out: Annotated[Path | None, typer.Option(help="Draw it too: a file ending in .svg or .png.")] = None,
 ) -> None:
     """Show what the time policies do to every event, as a table and as a picture."""
@@ -55,7 +58,9 @@ def simulate(
     if project is None:
         shown = run(EXAMPLE, changed(EXAMPLE_POLICIES, given), over)
     else:
-        shown, pictured = _of_project(project, of, partition, files or [], given, limit, out is not None)
+        shown, pictured = _of_project(
+            project, of, partition, files or [], given, limit, allow_outside, out is not None
+        )
     Console(highlight=False).print(table(shown))
     if out is not None:
         from tideglass.job.picture import draw
@@ -100,6 +105,7 @@ def _of_project(
     files: list[str],
     options: dict[str, str],
     limit: int,
+    allow_outside: bool,
     pictured: bool,
 ) -> tuple[Simulation, Simulation | None]:
     """The simulation to be shown as a table, and one of more events for the picture."""
@@ -109,7 +115,10 @@ def _of_project(
     from tideglass.job.runner import RunOptions, plan_job
     from tideglass.job.simulation import simulate as run
 
-    job = plan_job(load_project(path), RunOptions(inputs=named_paths(files), once=True, key_groups=1))
+    job = plan_job(
+        load_project(path, allow_outside=allow_outside),
+        RunOptions(inputs=named_paths(files), once=True, key_groups=1),
+    )
     reader = reader_of(job, of)
     known = partitions_of(job, reader)
     chosen = partition if partition is not None else (known or [""])[0]

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tideglass.cli.job import AllowOutsideOption
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from tideglass.job.compare import Difference
     from tideglass.job.project import Project
     from tideglass.job.rows import Row
-    from tideglass.job.test_config import CaseResult, OutputVerdict, TestCase
+    from tideglass.job.test_config import CaseResult, OutputVerdict, TestCase, TestConfig
 
 #: Exit codes. The service's tool has 0, -1 and -2, which a shell shows as 0, 255 and 254.
 PASSED, BROKEN, SOME_FAILED = 0, 1, 2
@@ -44,6 +46,7 @@ def run_test_cases(
         Path | None,
         typer.Option("--output", help="Folder for testResultSummary.json; otherwise that of the test cases."),
     ] = None,
+    allow_outside: AllowOutsideOption = False,
 ) -> None:
     """Run a project's test cases and compare their outputs.
 
@@ -53,10 +56,10 @@ def run_test_cases(
 
     from tideglass.core.errors import ProjectError, TideglassError
     from tideglass.job.project import load_project
-    from tideglass.job.test_config import CaseResult, OutputVerdict, load_test_config
+    from tideglass.job.test_config import CaseResult, OutputVerdict
 
-    loaded = load_project(project)
-    tests = load_test_config(config or loaded.test_config)
+    loaded = load_project(project, allow_outside=allow_outside)
+    tests = _test_config(loaded, config)
     if tests.script is not None:
         loaded = _with_script(loaded, tests.script)
     chosen = [each for each in tests.cases if not case or each.name in case]
@@ -79,11 +82,22 @@ def run_test_cases(
         for shown in report(result):
             console.print(shown)
     target = (output or tests.path.parent) / "testResultSummary.json"
+    if output is None and not loaded.bounds.with_root(tests.path.parent).hold(target):
+        raise ProjectError(f"{target} is a link that leads out of the project; name a folder with --output")
     _write_summary(target, results, loaded, started)
     passed = sum(result.passed for result in results)
     console.print(f"{passed} of {len(results)} passed; summary in {target}", markup=False)
     if passed < len(results):
         raise typer.Exit(BROKEN if broken else SOME_FAILED)
+
+
+def _test_config(project: Project, chosen: Path | None) -> TestConfig:
+    """The test cases of the project; those that are named may use files beside theirs, too."""
+    from tideglass.job.test_config import load_test_config
+
+    if chosen is None:
+        return load_test_config(project.test_config, project.bounds)
+    return load_test_config(chosen, project.bounds.with_root(chosen.parent))
 
 
 def run_case(project: Project, case: TestCase) -> CaseResult:

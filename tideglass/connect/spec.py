@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from tideglass.core.bounds import ANYWHERE, Bounds
+
 Format = Literal["json", "csv", "parquet"]
 ArrivalFormat = Literal["iso", "epoch_seconds", "epoch_milliseconds"]
 
@@ -37,7 +39,8 @@ class InputSpec(BaseModel):
     """A stream input that is a file, a directory of files, or a pattern (`*` and `?` in its last part).
 
     partitions: each sub-folder is a partition of its own, or all files are one. finished: no file will
-    appear or grow any more; the input ends. delimiter: of CSV.
+    appear or grow any more; the input ends. delimiter: of CSV. bounds: where the files may lie,
+    links followed; no part of what the input is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,6 +52,7 @@ class InputSpec(BaseModel):
     arrival: Arrival | None = None
     delimiter: Literal[",", ";", " ", "\t", "|"] = ","
     finished: bool = True
+    bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
 
     @field_validator("arrival", mode="before")
     @classmethod
@@ -76,7 +80,7 @@ class SqlSpec(BaseModel):
 class ReferenceSpec(BaseModel):
     """A reference input: a file, files by a pattern with {date} and {time}, or a query of a database.
 
-    date_format, time_format: what the two stand for in a path.
+    date_format, time_format: what the two stand for in a path. bounds: as of an `InputSpec`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -88,6 +92,7 @@ class ReferenceSpec(BaseModel):
     format: Format | None = None
     delimiter: Literal[",", ";", " ", "\t", "|"] = ","
     sql: SqlSpec | None = None
+    bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
 
 
 class OutputSpec(BaseModel):

@@ -21,6 +21,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from tideglass.core.bounds import Bounds
+from tideglass.core.errors import ProjectError
+
 #: What the file `stop` holds when the run is not to finish its batch.
 AT_ONCE = "at once"
 
@@ -35,8 +38,16 @@ class JobDirectory:
 
     @staticmethod
     def of_project(folder: Path, chosen: Path | None = None) -> JobDirectory:
-        """The directory chosen by the user, else the project's own."""
-        return JobDirectory((chosen or folder / ".tideglass" / "run").resolve())
+        """The directory chosen by the user, else the project's own.
+
+        Raises ProjectError where the latter is a link that leads out of the project.
+        """
+        own = folder / ".tideglass" / "run"
+        if chosen is None and not Bounds((folder,)).hold(own):
+            raise ProjectError(
+                f"{own} is a link that leads out of the project\n  hint: name the directory with --run-dir"
+            )
+        return JobDirectory((chosen or own).resolve())
 
     @property
     def manifest(self) -> Path:

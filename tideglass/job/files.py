@@ -8,18 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from tideglass.core.bounds import ANYWHERE, Bounds, why_not_found
 from tideglass.core.errors import ProjectError
+
+#: What a user may do where a project names a file outside of it.
+REMEDY = "move it into the project, or say --allow-outside"
 
 
 @dataclass(slots=True)
 class Problems:
     """Collects what is wrong with the files under `folder`, so that all of it is reported at once.
 
-    errors: what keeps the project from being used. notices: what is understood and not supported, or
-    was left unread; the project can be used without it.
+    bounds: which files may be read. errors: what keeps the project from being used. notices: what is
+    understood and not supported, or was left unread; the project can be used without it.
     """
 
     folder: Path
+    bounds: Bounds = ANYWHERE
     errors: list[str] = field(default_factory=list[str])
     notices: list[str] = field(default_factory=list[str])
 
@@ -32,6 +37,19 @@ class Problems:
 
     def notice(self, path: Path, message: str) -> None:
         self.notices.append(f"{self.place(path)}: {message}")
+
+    def path(self, base: Path, text: str, file: Path, what: str, must_exist: bool = True) -> Path | None:
+        """The file `text` names, seen from `base`; None after a reported problem.
+
+        file: where that stands. what: words for what is named, as `"FilePath" of the input 'a'`. must_exist:
+        False where whoever reads the file says that it is not there.
+        """
+        found = named_path(base, text, self.bounds, must_exist)
+        if isinstance(found, Path):
+            return found
+        remedy = f"; {REMEDY}" if found.outside else ""
+        self.error(file, f"{what} names {text}, which {found.why}{remedy}")
+        return None
 
     def raise_if_any(self) -> None:
         if self.errors:
@@ -58,6 +76,38 @@ def project_path(base: Path, text: str) -> Path:
             exact = same[0] if same else exact
         found = exact
     return found if found.exists() else plain
+
+
+@dataclass(frozen=True, slots=True)
+class NotNamed:
+    """Why a text of a project file names no file that may be used, in words behind the text.
+
+    outside: it lies outside of the project, where the command line may allow it.
+    """
+
+    why: str
+    outside: bool = False
+
+
+def named_path(base: Path, text: str, bounds: Bounds, must_exist: bool = True) -> Path | NotNamed:
+    """The file or folder a project file names by `text`, seen from the folder `base`.
+
+    Every path that stands in a project goes through here: none leads out of the bounds, by `..`, as an
+    absolute path or over a symbolic link, and nothing in it is replaced. Whether a path outside exists is
+    not told. must_exist: else a path is given for what is not there, such as a pattern of paths.
+    """
+    try:
+        path = project_path(base, text)
+        found = path.resolve().exists()
+    except (OSError, ValueError, RuntimeError) as error:  # too long, a NUL in it, links in a circle
+        return NotNamed(why_not_found(text) if "\0" in text else f"cannot be looked for: {_words(error)}")
+    if not bounds.hold(path):
+        return NotNamed("lies outside of the project", outside=True)
+    return path if found or not must_exist else NotNamed(why_not_found(text))
+
+
+def _words(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +150,9 @@ def project_entry(path: Path) -> Entry:
 
 def read_text(path: Path, problems: Problems) -> str | None:
     """The text of a UTF-8 file, its byte-order mark left out; None after a reported problem."""
+    if not problems.bounds.hold(path):
+        problems.error(path, f"lies outside of the project; {REMEDY}")
+        return None
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:

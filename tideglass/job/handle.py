@@ -27,12 +27,14 @@ class Job:
     options: RunOptions
 
     @staticmethod
-    def load(path: str | Path, **options: Any) -> Job:
+    def load(path: str | Path, *, allow_outside: bool = False, **options: Any) -> Job:
         """The project in a folder. options: those of `RunOptions`, which are those of `tideglass run`.
+
+        allow_outside: the project may name files outside of its folder.
 
         Raises ProjectError with everything wrong with its files.
         """
-        return Job(load_project(Path(path)), RunOptions(**options))
+        return Job(load_project(Path(path), allow_outside=allow_outside), RunOptions(**options))
 
     @property
     def name(self) -> str:

@@ -9,10 +9,10 @@ what makes the rows of the batch visible; a batch that runs again replaces its o
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import uuid
-import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +26,9 @@ from tideglass.connect.topics import TopicOutput
 from tideglass.core.errors import OutputError
 from tideglass.runtime.chunk import from_bytes, to_bytes
 from tideglass.runtime.message import Kind, Message, json_body, records_body, records_count
+
+#: Of a sender in the name of a file: batch, generation, digest and attempt stand beside it.
+_MOST_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +93,14 @@ def part_name(sender: str) -> str:
     """A sender's name as part of a file name, another for each sender.
 
     >>> part_name("toll/3"), part_name("stage 1 key group 0"), part_name("toll/gate 3")
-    ('toll-3', 'stage-1-key-group-0', 'toll-gate-3-30c05bfa')
+    ('toll-3', 'stage-1-key-group-0', 'toll-gate-3-d1ba67be46482b3b')
     """
     plain = re.sub(r"[^A-Za-z0-9]+", "-", sender)
-    if re.fullmatch(r"[A-Za-z0-9]+/[A-Za-z0-9]+|stage \d+ key group \d+", sender):
+    known = re.fullmatch(r"[A-Za-z0-9]+/[A-Za-z0-9]+|stage \d+ key group \d+", sender)
+    if known and len(plain) <= _MOST_CHARACTERS:
         return plain
-    return f"{plain}-{zlib.crc32(sender.encode()):08x}"
+    digest = hashlib.sha256(sender.encode(errors="surrogatepass")).hexdigest()
+    return f"{plain[:_MOST_CHARACTERS]}-{digest[:16]}"
 
 
 def check_outputs(specs: Mapping[str, OutputSpec | TopicOutput], ours: Collection[Path]) -> None:
@@ -135,5 +140,7 @@ def clear_outputs(specs: Mapping[str, OutputSpec | TopicOutput], *, rows: bool) 
             continue
         for file in [*spec.path.glob("part-*")] if rows else []:
             file.unlink()
+        if (spec.path / STAGING).is_symlink():  # files it leads to are not ours to remove
+            (spec.path / STAGING).unlink()
         for leftover in (spec.path / STAGING).glob("*"):
             leftover.unlink()

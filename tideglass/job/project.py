@@ -21,12 +21,17 @@ from typing import Any, Literal, cast
 
 from tideglass.bind.catalog import metadata_in
 from tideglass.connect.topics import TopicInput, TopicOutput
+from tideglass.core.bounds import ANYWHERE, Bounds
 from tideglass.core.errors import ProjectError, Source
+from tideglass.core.file_names import folder_name
 from tideglass.core.types import ARRIVAL, PARTITION
 from tideglass.functions.javascript import called, is_aggregate
 from tideglass.job.files import (
+    REMEDY,
+    NotNamed,
     Problems,
     json_kind,
+    named_path,
     project_entry,
     project_path,
     read_named,
@@ -53,6 +58,10 @@ _DELIMITERS = {
     "pipe": "|",
 }
 _FOLDERS = {"Inputs": "input", "Outputs": "output", "Functions": "function"}
+#: What is said of an input whose path leads out of the project, behind that path.
+OUTSIDE = (
+    "lies outside of the project and is not read; name it with --input {name}=PATH, or say --allow-outside"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,8 @@ class ProjectInput:
     """An input as the project describes it.
 
     origin: what the project reads from, in the service's words ("Event Hub"), or "local file".
-    path: the local file or folder; None for a live input, which needs `--input NAME=PATH`.
+    path: the local file or folder; None for a live input, which needs `--input NAME=PATH`. outside: the path
+    as it is written, where it leads out of the project and is not read. bounds: what the path may lead to.
     file_format: json, csv or parquet; None where the project does not say.
     arrival: payload field with the arrival time, dots lead into records; None when events carry none.
     arrival_format: how that field says the time. date_format, time_format: what {date} and {time} stand for
@@ -81,6 +91,8 @@ class ProjectInput:
     time_format: str = "HH"
     sql: ProjectSql | None = None
     topic: TopicInput | None = None
+    outside: str | None = None
+    bounds: Bounds = ANYWHERE
 
     def metadata(self, live: bool) -> frozenset[str]:
         """Names of what the input says of its events: a topic its partition, files what was recorded."""
@@ -122,7 +134,7 @@ class ProjectFunction:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What a project folder holds; names are spelled as in the files."""
+    """What a project folder holds; names are spelled as in the files. bounds: which files it may name."""
 
     name: str
     folder: Path
@@ -132,6 +144,7 @@ class Project:
     outputs: Mapping[str, ProjectOutput]
     functions: Mapping[str, ProjectFunction]
     unsupported: tuple[str, ...] = ()
+    bounds: Bounds = ANYWHERE
 
     @property
     def scripts(self) -> dict[str, str]:
@@ -156,19 +169,23 @@ class _Reading:
     functions: dict[str, ProjectFunction] = field(default_factory=dict[str, ProjectFunction])
 
 
-def load_project(path: Path) -> Project:
+def load_project(path: Path, *, allow_outside: bool = False) -> Project:
     """Read a project from its folder, its `asaproj.json`, or a bare `.asaql` file.
+
+    allow_outside: files of the project may name files outside of its folder.
 
     A folder without `asaproj.json` is read by its layout: the one `.asaql` file, `JobConfig.json` and
     what lies in `Inputs`, `Outputs` and `Functions`. Raises ProjectError that lists every problem.
     """
     entry = project_entry(Path(path))
     manifest_path, query_path, folder = entry.manifest, entry.query, entry.folder
-    reading = _Reading(Problems(folder))
+    # The file that was named itself may be a link to elsewhere.
+    bounds = ANYWHERE if allow_outside else Bounds((folder, path))
+    reading = _Reading(Problems(folder, bounds))
     problems = reading.problems
     name = folder.resolve().name
     if manifest_path is None:
-        files = _files_by_layout(folder) if query_path is None or query_path.parent == folder else []
+        files = _files_by_layout(problems) if query_path is None or query_path.parent == folder else []
     else:
         manifest = read_object(manifest_path, problems)
         problems.raise_if_any()
@@ -176,7 +193,8 @@ def load_project(path: Path) -> Project:
         name = text_of(manifest, "name", manifest_path, problems, required=False) or name
         if query_path is None:
             start = text_of(manifest, "startFile", manifest_path, problems)
-            query_path = project_path(folder, start) if start else None
+            named = '"startFile"'
+            query_path = problems.path(folder, start, manifest_path, named, False) if start else None
         files = _files_of_manifest(manifest, manifest_path, problems)
         _notice_unlisted(files, reading)
     for file, kind in files:
@@ -192,6 +210,7 @@ def load_project(path: Path) -> Project:
         MappingProxyType(reading.outputs),
         MappingProxyType(reading.functions),
         tuple(problems.notices),
+        bounds,
     )
 
 
@@ -203,7 +222,8 @@ def _standing_in(reading: _Reading) -> dict[str, ProjectInput]:
     }
 
 
-def _files_by_layout(folder: Path) -> list[tuple[Path, str]]:
+def _files_by_layout(problems: Problems) -> list[tuple[Path, str]]:
+    folder = problems.folder
     files: list[tuple[Path, str]] = []
     config = project_path(folder, "JobConfig.json")
     if config.exists():
@@ -211,7 +231,10 @@ def _files_by_layout(folder: Path) -> list[tuple[Path, str]]:
     for sub_folder, kind in _FOLDERS.items():
         for file in sorted(project_path(folder, sub_folder).glob("*")):
             if file.suffix.lower() == ".json" or (kind == "function" and file.suffix.lower() == ".js"):
-                files.append((file, _kind_by_content(file, kind)))
+                if problems.bounds.hold(file) or file.suffix.lower() == ".js":
+                    files.append((file, _kind_by_content(file, kind)))
+                else:  # configuration, or data that is read by another name
+                    problems.notice(file, f"lies outside of the project and is not read; {REMEDY}")
     return files
 
 
@@ -238,7 +261,7 @@ def _files_of_manifest(
     configurations = manifest.get("configurations")
     if configurations is None:
         problems.notice(manifest_path, 'has no "configurations"; the files were found by their folders')
-        return _files_by_layout(problems.folder)
+        return _files_by_layout(problems)
     if not isinstance(configurations, list):
         problems.error(manifest_path, f'"configurations" is {json_kind(configurations)}, not an array')
         return []
@@ -247,7 +270,10 @@ def _files_of_manifest(
         content = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         file_path, sub_type = content.get("filePath"), content.get("subType")
         if isinstance(file_path, str) and isinstance(sub_type, str):
-            files.append((project_path(problems.folder, file_path), sub_type.lower()))
+            what = f"configuration {number}"
+            file = problems.path(problems.folder, file_path, manifest_path, what, must_exist=False)
+            if file is not None:
+                files.append((file, sub_type.lower()))
         else:
             problems.error(
                 manifest_path,
@@ -259,7 +285,7 @@ def _files_of_manifest(
 def _notice_unlisted(files: list[tuple[Path, str]], reading: _Reading) -> None:
     listed = {file.resolve() for file, _ in files}
     listed |= {file.with_suffix(".js").resolve() for file, _ in files}
-    for file, kind in _files_by_layout(reading.problems.folder):
+    for file, kind in _files_by_layout(reading.problems):
         if kind and file.resolve() not in listed:
             reading.problems.notice(
                 file, "lies in the project and is not listed in asaproj.json, so it is not read"
@@ -338,7 +364,10 @@ def _read_local_input(file: Path, reading: _Reading) -> None:
     content, name = named
     if name in reading.local:
         problems.error(file, f"another file already defines the local input {name!r}; remove one of them")
-    reading.local[name] = read_input_mock(content, name, file, file.parent, problems)
+    found = read_input_mock(content, name, file, file.parent, problems)
+    if found.outside is not None:
+        problems.notice(file, f'"FilePath" names {found.outside}, which {OUTSIDE.format(name=name)}')
+    reading.local[name] = found
 
 
 def read_input_mock(
@@ -346,15 +375,21 @@ def read_input_mock(
 ) -> ProjectInput:
     """An `InputMock` object, as it stands in a local input file or in a test case (`asa.md` 10).
 
-    `FilePath` is relative to `base`. Problems are reported under `file`.
+    `FilePath` is relative to `base`. Problems are reported under `file`; that the path leads out of the
+    project is for the caller to say, since a run may name another.
     """
     kind = input_kind(content)
     queried = kind == "reference" and "ConnectionString" in content
     path_text = text_of(content, "FilePath", file, problems, required=not queried)
-    path = project_path(base, path_text) if path_text else None
     named_by_time = kind == "reference" and "{date}" in (path_text or "").lower()
-    if path is not None and not named_by_time and not path.exists():
-        problems.error(file, f'"FilePath" of the input {name!r} names {path_text}, which does not exist')
+    path, outside = None, None
+    match named_path(base, path_text, problems.bounds, not named_by_time) if path_text else None:
+        case NotNamed(outside=True):
+            outside = path_text
+        case NotNamed(why=why):
+            problems.error(file, f'"FilePath" of the input {name!r} names {path_text}, which {why}')
+        case found:
+            path = found
     partitions = str(content.get("Partitions") or "one").lower()
     if partitions not in ("one", "folders"):
         problems.error(file, f'"Partitions" is {content["Partitions"]!r}, it must be "one" or "folders"')
@@ -370,6 +405,8 @@ def read_input_mock(
         _arrival_format(content.get("ArrivalTimeFormat"), file, problems),
         **path_formats(content),
         sql=sql_reference(content, file, problems) if queried else None,
+        outside=outside,
+        bounds=problems.bounds,
     )
 
 
@@ -437,7 +474,7 @@ def _read_output(file: Path, reading: _Reading) -> None:
     problems.notice(
         file,
         f"writing to {origin} is understood, not yet supported; "
-        f"the rows of {name!r} go to LocalRunOutputs/{name}, or where --output {name}=PATH says",
+        f"the rows of {name!r} go to LocalRunOutputs/{folder_name(name)}, or where --output {name}=PATH says",
     )
     reading.outputs[name] = ProjectOutput(name, origin, file_format)
 
@@ -473,7 +510,8 @@ def _script_of(content: Mapping[str, Any], file: Path, problems: Problems) -> st
     for key in ("FilePath", "ScriptFilePath", "ScriptPath", "Path"):
         named = content.get(key)
         if isinstance(named, str) and named.lower().endswith(".js"):
-            return read_text(project_path(file.parent, named), problems)
+            path = problems.path(file.parent, named, file, f'"{key}"')
+            return None if path is None else read_text(path, problems)
     beside = project_path(file.parent, file.name.removesuffix(".json").removesuffix(".js") + ".js")
     if beside.exists():
         return read_text(beside, problems)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from tideglass.job.files import Problems, project_path, read_text
+from tideglass.job.files import Problems, read_text
 
 _REFRESH: Mapping[str, Literal["static", "full", "delta"]] = {
     "static": "static",
@@ -76,7 +76,8 @@ def _query(given: Mapping[str, Any], kind: str, file: Path, problems: Problems) 
         if isinstance(text, str) and text.strip():
             return text
         if isinstance(path, str) and path.strip():
-            return read_text(project_path(file.parent, path), problems)
+            found = problems.path(file.parent, path.strip(), file, f'"{name}path"', must_exist=False)
+            return None if found is None else read_text(found, problems)
     return None
 
 

@@ -22,7 +22,9 @@ from tideglass.connect.reference.pattern import is_pattern
 from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec, format_of
 from tideglass.connect.topics import HeldPartition, TopicInput, TopicOutput
+from tideglass.core.bounds import ANYWHERE
 from tideglass.core.errors import ProjectError
+from tideglass.core.file_names import folder_name
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.job.account import Account, signals
 from tideglass.job.beginning import Beginning, begin
@@ -34,7 +36,7 @@ from tideglass.job.metrics import Metrics
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
 from tideglass.job.profile import Profile
-from tideglass.job.project import Project, ProjectInput
+from tideglass.job.project import OUTSIDE, Project, ProjectInput
 from tideglass.job.recovered import is_read_again, positions_behind, recover
 from tideglass.job.recovery import Positions
 from tideglass.job.silences import SilenceJournal
@@ -96,6 +98,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         raise ProjectError(
             f"--output names {', '.join(map(repr, unknown))}, but the query writes to {', '.join(outputs)}"
         )
+    _see_apart(outputs)
     references = {name: _reference_spec(project, options, name) for name in compiled.topology.references}
     return Job(project.name, compiled, settings, inputs, outputs, directory.path, options, references, topics)
 
@@ -334,11 +337,16 @@ def _topics(project: Project, options: RunOptions, names: Iterable[str]) -> dict
     }
 
 
+def _outside(name: str, path: str) -> ProjectError:
+    return ProjectError(f"the input {name!r} reads {path}, which {OUTSIDE.format(name=name)}")
+
+
 def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
-    path = _find(options.inputs, name)
+    chosen = _find(options.inputs, name)
     known = _find(project.inputs, name)
-    if path is None:
-        path = None if known is None else known.path
+    path = chosen if chosen is not None or known is None else known.path
+    if path is None and known is not None and known.outside is not None:
+        raise _outside(name, known.outside)
     if path is None:
         origin = f"it is {known.origin} in the project" if known else "the project does not name it"
         live = ", or --live to read the topic" if known is not None and known.topic is not None else ""
@@ -360,6 +368,7 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
             else {"path": known.arrival.split("."), "format": known.arrival_format},
             "delimiter": known.delimiter,
             "finished": options.once,
+            "bounds": ANYWHERE if chosen is not None else known.bounds,
         }
     )
 
@@ -374,8 +383,11 @@ def _reference_spec(project: Project, options: RunOptions, name: str) -> Referen
             return ReferenceSpec.model_validate(
                 {"name": name, "sql": {**asdict(known.sql), "connection": connection}}
             )
+    bounds = ANYWHERE if path is not None or known is None else known.bounds
     if path is None:
         path = None if known is None else known.path
+    if path is None and known is not None and known.outside is not None:
+        raise _outside(name, known.outside)
     if path is None:
         origin = f"it is {known.origin} in the project" if known else "the project does not name it"
         raise ProjectError(
@@ -392,6 +404,7 @@ def _reference_spec(project: Project, options: RunOptions, name: str) -> Referen
     delimiter = "," if known is None else known.delimiter
     return ReferenceSpec.model_validate(
         {"name": name, "path": path.resolve(), "format": file_format, "delimiter": delimiter, **told}
+        | {"bounds": bounds}
     )
 
 
@@ -417,9 +430,26 @@ def _output_spec(project: Project, options: RunOptions, name: str) -> OutputSpec
         return replace(known.topic, name=name)
     if chosen == "console":
         return OutputSpec(name=name, format="console")
-    path = Path(chosen) if chosen else project.folder / "LocalRunOutputs" / name
+    path = Path(chosen) if chosen else project.folder / "LocalRunOutputs" / folder_name(name)
+    if not (chosen or project.bounds.hold(path)):
+        raise ProjectError(
+            f"the rows of {name!r} go to {path}, a link that leads out of the project\n"
+            f"  hint: name a folder with --output {name}=PATH, or say --allow-outside"
+        )
     file_format = options.output_format if known is None else known.file_format
     return OutputSpec.model_validate({"name": name, "path": path.resolve(), "format": file_format})
+
+
+def _see_apart(outputs: Mapping[str, OutputSpec | TopicOutput]) -> None:
+    """Two outputs in one folder would replace each other's files. Raises ProjectError."""
+    output_of: dict[Path, str] = {}
+    for name, spec in outputs.items():
+        path = spec.path if isinstance(spec, OutputSpec) else None
+        if path is not None and output_of.setdefault(path, name) != name:
+            raise ProjectError(
+                f"the outputs {output_of[path]!r} and {name!r} are both written to {path}\n"
+                f"  hint: name another folder with --output {name}=PATH"
+            )
 
 
 def _find(named: Mapping[str, _Found], name: str) -> _Found | None:

@@ -14,9 +14,10 @@ from tideglass.connect.inputs.files import FileInput, partition_numbers
 from tideglass.connect.reference.pattern import PathPattern, is_pattern
 from tideglass.connect.reference.references import GivenRows
 from tideglass.connect.spec import InputSpec
+from tideglass.core.bounds import Bounds
 from tideglass.core.time import format_ticks
 from tideglass.job.compare import Difference, differences
-from tideglass.job.files import Problems, json_kind, project_path, read_object, text_of
+from tideglass.job.files import REMEDY, Problems, json_kind, read_object, text_of
 from tideglass.job.project import ProjectInput, read_input_mock
 from tideglass.job.rows import Row, read_rows
 from tideglass.job.settings import JobSettings
@@ -54,19 +55,18 @@ class TestConfig:
     cases: tuple[TestCase, ...]
 
 
-def load_test_config(path: Path) -> TestConfig:
+def load_test_config(path: Path, bounds: Bounds | None = None) -> TestConfig:
     """Read a testConfig.json; its paths are relative to its folder.
 
+    bounds: which files it may name; by default what lies below its folder.
     Raises ProjectError that lists every problem.
     """
-    problems = Problems(path.parent)
+    problems = Problems(path.parent, bounds or Bounds((path.parent,)))
     content = read_object(path, problems)
     problems.raise_if_any()
     content = content or {}
     script_text = text_of(content, "Script", path, problems, required=False)
-    script = project_path(path.parent, script_text) if script_text else None
-    if script is not None and not script.exists():
-        problems.error(path, f'"Script" names {script_text}, which does not exist')
+    script = problems.path(path.parent, script_text, path, '"Script"') if script_text else None
     cases: list[TestCase] = []
     for number, entry in enumerate(_objects(content, "TestCases", path, problems), 1):
         cases.append(_read_case(entry, number, path, problems))
@@ -97,16 +97,19 @@ def _read_case(entry: Mapping[str, Any], number: int, path: Path, problems: Prob
     for mock in _objects(entry, "Inputs", path, problems):
         alias = text_of(mock, "InputAlias", path, problems)
         if alias:
-            inputs.append(read_input_mock(mock, alias, path, path.parent, problems))
+            found = read_input_mock(mock, alias, path, path.parent, problems)
+            if found.outside is not None:
+                named = f'case {name!r}: "FilePath" of the input {alias!r} names {found.outside}'
+                problems.error(path, f"{named}, which lies outside of the project; {REMEDY}")
+            inputs.append(found)
     expected: list[ExpectedOutput] = []
     for output in _objects(entry, "ExpectedOutputs", path, problems):
         alias = text_of(output, "OutputAlias", path, problems)
         file_text = text_of(output, "FilePath", path, problems)
         if not alias or not file_text:
             continue
-        file = project_path(path.parent, file_text)
-        if not file.exists():
-            problems.error(path, f"case {name!r}: the expected output {file_text} does not exist")
+        what = f"case {name!r}: the expected output {alias!r}"
+        file = problems.path(path.parent, file_text, path, what) or path
         ignored = output.get("IgnoreFields") or []
         if not isinstance(ignored, list):
             problems.error(path, f'case {name!r}: "IgnoreFields" is {json_kind(ignored)}, not an array')
@@ -163,7 +166,11 @@ def _rows_of_folder(source: ProjectInput, folder: Path) -> list[Row]:
     """The rows of all files of a folder, partition after partition, in the order a run reads them."""
     by_folder = source.partitions == "folders"
     spec = InputSpec(
-        name=source.name, path=folder, partitions="folders" if by_folder else "none", finished=True
+        name=source.name,
+        path=folder,
+        partitions="folders" if by_folder else "none",
+        finished=True,
+        bounds=source.bounds,
     )
     files = FileInput(spec)
     rows: list[Row] = []

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from tideglass.bind.catalog import did_you_mean
 from tideglass.connect.topics import MOST_MESSAGES, TopicFormat, TopicInput, TopicOutput
-from tideglass.job.files import Problems, json_kind, project_path, read_text, text_of
+from tideglass.job.files import Problems, json_kind, read_text, text_of
 
 _KEY = "KafkaProperties"
 _FORMATS: Mapping[str, TopicFormat] = {"json": "json", "csv": "csv", "avro": "avro"}
@@ -113,10 +113,12 @@ def _schema(content: Mapping[str, Any], file: Path, problems: Problems) -> str |
     named = text_of(_serialization(content), "SchemaFile", file, problems, required=False)
     if named is None:
         return None
-    path = project_path(file.parent, named)
-    text = read_text(path, problems)
+    path = problems.path(file.parent, named, file, '"SchemaFile"', must_exist=False)
+    text = None if path is None else read_text(path, problems)
+    if path is None or text is None:
+        return None
     try:
-        return None if text is None else json.dumps(json.loads(text))
+        return json.dumps(json.loads(text))
     except ValueError as error:
         problems.error(path, f"not JSON, which an Avro schema is: {error}")
         return None

@@ -11,8 +11,8 @@ import re
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
+from tideglass.core.file_names import state_name
 from tideglass.core.profile import measured
 
 #: Batches whose snapshots stay: Spark may go back to the last committed batch, never further.
@@ -49,4 +49,4 @@ class Snapshots:
                 path.unlink(missing_ok=True)
 
     def _path(self, sender: str, batch: int) -> Path:
-        return Path(self.directory) / quote(sender, safe="") / f"{batch:010d}.state"
+        return Path(self.directory) / state_name(sender) / f"{batch:010d}.state"

@@ -153,8 +153,10 @@ class FileInput:
         """Names of the partition's files in reading order, without hidden (`_`, `.`) and temporary ones."""
         path = self.spec.path
         if self.spec.partitions == "none" and path.is_file():
+            self._see_inside(path)
             return [path.name]
         folder = self._folder(partition)
+        self._see_inside(folder)
         if not folder.is_dir():
             if partition in (_ONLY,):
                 raise InputError(f"the input {self.spec.name!r} has no file or folder {path}")
@@ -165,7 +167,19 @@ class FileInput:
             for each in folder.glob(pattern)
             if each.is_file() and not each.name.endswith((".tmp", ".crc"))
         ]
-        return sorted(each.as_posix() for each in found if not any(part[0] in "._" for part in each.parts))
+        shown = [each for each in found if not any(part[0] in "._" for part in each.parts)]
+        for each in shown:
+            if (folder / each).is_symlink():
+                self._see_inside(folder / each)
+        return sorted(each.as_posix() for each in shown)
+
+    def _see_inside(self, path: Path) -> None:
+        """Raises InputError for a path that leads out of the bounds."""
+        if not self.spec.bounds.hold(path):
+            raise InputError(
+                f"the input {self.spec.name!r} reads {path}, which leads out of the project\n"
+                f"  hint: name the files with --input {self.spec.name}=PATH, or say --allow-outside"
+            )
 
     def path_of(self, partition: str, name: str) -> Path:
         """Where the file of a piece is."""

@@ -47,6 +47,11 @@ class FileReference:
         return fresh
 
     def _found(self, path: Path, effective_ticks: int | None) -> FileSnapshot:
+        if not self.spec.bounds.hold(path):
+            raise InputError(
+                f"the reference input {self.name!r} reads {path}, which leads out of the project\n"
+                f"  hint: name the files with --input {self.name}=PATH, or say --allow-outside"
+            )
         return FileSnapshot.found(self.name, path, self._format(path), self.spec.delimiter, effective_ticks)
 
     def _format(self, path: Path) -> Format:

@@ -19,12 +19,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import quote
 
 from tideglass.connect.reference.references import Known
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import StateError
+from tideglass.core.file_names import state_name
 
 #: How often new snapshots are looked for (`asa.md` 6.3: every minute).
 LOOK_SECONDS = 60.0
@@ -93,7 +93,7 @@ class JournaledReferences:
     def _path(self, name: str) -> Path:
         (spec,) = (each.spec for each in self.inputs if each.name == name)
         origin = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:8]
-        return Path(self.directory) / f"{quote(name, safe='')}-{origin}.jsonl"
+        return Path(self.directory) / f"{state_name(name)}-{origin}.jsonl"
 
     def _load(self, name: str) -> list[FileSnapshot]:
         path = self._path(name)

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute
@@ -25,6 +24,7 @@ from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec, SqlSpec
 from tideglass.core import sql
 from tideglass.core.errors import InputError
+from tideglass.core.file_names import state_name
 from tideglass.core.time import NANOSECONDS_PER_TICK, TICKS_PER_SECOND, format_ticks
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class SqlReference:
 
     def _stored(self, rows: pa.Table, taken_ticks: int, effective_ticks: int | None) -> FileSnapshot:
         """The rows as a file that is there wholly or not at all."""
-        path = Path(self.directory) / quote(self.name, safe="") / f"{taken_ticks}.parquet"
+        path = Path(self.directory) / state_name(self.name) / f"{taken_ticks}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(".tmp")
         pq.write_table(rows, temporary)
