@@ -41,7 +41,7 @@ SECTIONS: dict[str, str] = {
     "2.3": "language/star* language/listed_* language/record_star* language/default_name* "
     "language/having_aliases "
     "errors/star_with_join",
-    "2.4": "language/several_outputs errors/duplicate_output errors/into_inside_with errors/partition_count",
+    "2.4": "language/several_outputs language/into_one_output errors/into_inside_with errors/partition_count",
     "2.5": "language/steps_are_shared errors/duplicate_step errors/step_is_later",
     "2.6": "test_null language/null_* language/not_of_a_null_comparison_is_true language/having* "
     "language/like language/between_is_inclusive language/in_list errors/in_subquery errors/exists_subquery",

@@ -21,7 +21,7 @@ from tideglass.connect.inputs.rows import chunk_of_rows as rows_as_chunk
 from tideglass.connect.reference.references import GivenRows, given_rows
 from tideglass.core.errors import InputError, Source
 from tideglass.core.types import ORDER_COLUMNS
-from tideglass.core.values import rows_of, unify
+from tideglass.core.values import by_columns, rows_of, unify
 from tideglass.job.settings import JobSettings, from_options
 from tideglass.plan.topology import Topology
 from tideglass.runtime.local import LocalDriver, PartitionBatch, rows_by_output
@@ -148,11 +148,24 @@ def chunk_of_rows(topology: Topology, name: str, rows: Sequence[tuple[int, Row]]
 
 def rows_in_order(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:
     """All rows, by their place in the total order."""
-    if not tables:
-        return []
-    table = unify(tables)
+    parts = [_in_order(unify(alike)) for alike in by_columns(tables)]
+    if len(parts) == 1:
+        return rows_of(parts[0])
+    placed = [
+        (place, row) for table in parts for place, row in zip(_places(table), rows_of(table), strict=True)
+    ]
+    return [row for _, row in sorted(placed, key=lambda pair: pair[0])]
+
+
+def _in_order(table: pa.Table) -> pa.Table:
     order = [(name, "ascending") for name in ORDER_COLUMNS if name in table.column_names]
-    return rows_of(table.sort_by(order) if order else table)
+    return table.sort_by(order) if order else table
+
+
+def _places(table: pa.Table) -> list[tuple[Any, ...]]:
+    """The place of each row in the total order."""
+    columns = [table[name].to_pylist() for name in ORDER_COLUMNS if name in table.column_names]
+    return list(zip(*columns, strict=True)) if columns else [()] * table.num_rows
 
 
 __all__ = [

@@ -112,7 +112,13 @@ def joined(draw: st.DrawFn, name: str, left: Source, right: Source) -> tuple[str
 def analytic(draw: st.DrawFn, name: str, source: Source) -> tuple[str, Source]:
     when = draw(st.sampled_from(["", "", *(f" WHEN {condition}" for condition in CONDITIONS)]))
     over = f"OVER (PARTITION BY k LIMIT DURATION(second, {draw(st.integers(1, 12))}){when})"
-    values = [f"LAG(v) {over}", f"LAG(v, 2) {over}", f"LAST(v) {over}", f"LAG(*) {over}.v"]
+    values = [
+        f"LAG(v) {over}",
+        f"LAG(v, 2) {over}",
+        f"LAST(v) {over}",
+        f"LAG(*) {over}.v",
+        f"LAG(*, 2) {over}.v",
+    ]
     computed = [f"SUM(v) {over}", f"AVG(v) {over}", f"v - LAG(v) {over}"]
     counts = [f"COUNT(*) {over}", f"ISFIRST(second, 4) OVER (PARTITION BY k{when})", "n"]
     v, n = draw(st.sampled_from(values + computed)), draw(st.sampled_from(counts))
@@ -126,7 +132,8 @@ def analytic(draw: st.DrawFn, name: str, source: Source) -> tuple[str, Source]:
 def united(draw: st.DrawFn, name: str, sources: Sequence[Source]) -> tuple[str, Source]:
     terms = [f"SELECT k, v, n FROM {source.read}{draw(st.sampled_from(FILTERS))}" for source in sources]
     plain = all(source.plain for source in sources)
-    return " UNION ".join(terms), Source(name, False, plain, max(source.joins for source in sources))
+    union = draw(st.sampled_from([" UNION ", " UNION ALL "]))
+    return union.join(terms), Source(name, False, plain, max(source.joins for source in sources))
 
 
 @st.composite

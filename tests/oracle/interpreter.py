@@ -35,6 +35,7 @@ Result = TypeVar("Result")
 #: The columns APPLY makes.
 APPLIED = {
     "getarrayelements": ("ArrayIndex", "ArrayValue"),
+    "getelements": ("ArrayIndex", "ArrayValue"),
     "getrecordproperties": ("PropertyName", "PropertyValue"),
 }
 
@@ -84,7 +85,8 @@ class Interpreter:
     def outputs(self) -> dict[str, list[dict[str, Any]]]:
         found: dict[str, list[Row]] = {}
         for statement in self.script.statements:
-            found.setdefault(output_name(statement) or "output", []).extend(self.query(statement))
+            name = output_name(statement) or "output"
+            found.setdefault(lookup(found, name) or name, []).extend(self.query(statement))
         return {name: [plain(row.values) for row in in_order(rows)] for name, rows in found.items()}
 
     def query(self, query: n.Query) -> list[Row]:
@@ -212,7 +214,7 @@ class Interpreter:
 
     def members(self, scope: Scope, item: n.Apply) -> Iterator[Row]:
         value = scope.value(item.arg)
-        if value is not None and item.function.text.lower() == "getarrayelements":
+        if value is not None and APPLIED[item.function.text.lower()][0] == "ArrayIndex":
             elements = enumerate(array_argument(value))
             yield from (Row({"ArrayIndex": i, "ArrayValue": element}) for i, element in elements)
         elif value is not None:
@@ -256,6 +258,10 @@ class Interpreter:
                 continue
             for field, value in self.spread(item, scope, metadata):
                 values.setdefault(field, value)
+        for key in select.source.partition_by.exprs if select.source.partition_by else ():
+            name = key.path[-1].text if isinstance(key, n.Column) else ""
+            if lookup(values, name) is None and (not select.group_by or is_named(name, select.group_by)):
+                metadata.setdefault(name, scope.value(key))
         return values, metadata
 
     def listed(self, select: n.Select, scope: Scope) -> frozenset[str]:
@@ -355,6 +361,11 @@ class Interpreter:
         if not windows:
             raise OracleError("a window must be specified")
         return windows, keys
+
+
+def is_named(name: str, keys: Sequence[n.GroupItem]) -> bool:
+    """Whether a column of that name is among the keys of a GROUP BY."""
+    return any(isinstance(key, n.Column) and key.path[-1].text.lower() == name.lower() for key in keys)
 
 
 def is_timestamp(expr: n.Expr) -> bool:

@@ -401,8 +401,10 @@ def getrecordpropertyvalue(record: Value, name: Value) -> Value:
 
 
 def json_parse(text: Value) -> Value:
+    if not isinstance(text, str):
+        return None
     try:
-        value = json.loads(text_argument(text))
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tideglass.bind import substreams
 from tideglass.bind.catalog import Environment, InputInfo, did_you_mean
 from tideglass.bind.expressions import bind_type
+from tideglass.bind.handing import asked_of_steps, handed_on
 from tideglass.bind.scope import Rows
 from tideglass.bind.select import SelectBinder
 from tideglass.bind.sources import BoundStep, Sources
@@ -88,7 +89,7 @@ class _ScriptBinder:
 
     def bind(self, script: tree.Script) -> Plan:
         self._tables(script.tables)
-        self._steps(script.steps)
+        self._steps(script.steps, asked_of_steps(script))
         outputs = self._statements(script.statements)
         plan = self._plan(outputs)
         scans = [scan for node in _roots(plan) for scan in _scans(node)]
@@ -124,12 +125,12 @@ class _ScriptBinder:
 
     # ------------------------------------------------------------ WITH
 
-    def _steps(self, steps: tuple[tree.Step, ...]) -> None:
+    def _steps(self, steps: tuple[tree.Step, ...], asked: Mapping[str, Iterable[str]]) -> None:
         bound = self._sources.steps
         for position, step in enumerate(steps):
             self._sources.later_steps = {later.name.text.casefold() for later in steps[position + 1 :]}
             key = step.name.text.casefold()
-            rows = self._nested_query(step.query)
+            rows = self._nested_query(step.query, asked.get(key, ()))
             if key in bound:
                 self._diagnostics.error(
                     "DUPLICATE_STEP",
@@ -157,8 +158,8 @@ class _ScriptBinder:
             case _:
                 return None
 
-    def _nested_query(self, query: tree.Query) -> Rows:
-        """A query inside the script, where INTO is not allowed."""
+    def _nested_query(self, query: tree.Query, asked: Iterable[str]) -> Rows:
+        """A query inside the script, where INTO is not allowed; asked: keys its readers partition it by."""
         for select in _selects(query):
             if select.into is not None:
                 self._diagnostics.error(
@@ -167,20 +168,22 @@ class _ScriptBinder:
                     select.into.span,
                     "write INTO in the statement that reads this query",
                 )
-        return self._query(query)
+        return self._query(query, asked)
 
-    def _query(self, query: tree.Query) -> Rows:
-        if isinstance(query, tree.Select):
-            return self._selects.bind(query)
+    def _query(self, query: tree.Query, asked: Iterable[str] = ()) -> Rows:
         selects = list(_selects(query))
-        branches = [self._selects.bind(select) for select in selects]
+        handed = handed_on(selects, asked)
+        if isinstance(query, tree.Select):
+            return self._selects.bind(query, handed)
+        branches = [self._selects.bind(select, handed) for select in selects]
         return bind_union(branches, [select.span for select in selects], self._diagnostics)
 
     # ------------------------------------------------------------ statements
 
     def _statements(self, statements: tuple[tree.Query, ...]) -> list[Output]:
+        """What goes to each output. Several statements may write to one: each row keeps its own columns."""
         outputs: list[Output] = []
-        seen: set[str] = set()
+        spelled: dict[str, str] = {}
         for statement in statements:
             first, *others = _selects(statement)
             for select in others:
@@ -192,16 +195,8 @@ class _ScriptBinder:
                         "all rows of the union go to one output",
                     )
             name = DEFAULT_OUTPUT if first.into is None else first.into.text
-            span = statement.span if first.into is None else first.into.span
             rows = self._query(statement)
-            if name.casefold() in seen:
-                self._diagnostics.error(
-                    "DUPLICATE_OUTPUT",
-                    f"another statement already writes to {name!r}",
-                    span,
-                    "give every statement its own INTO, or join them with UNION",
-                )
-            seen.add(name.casefold())
+            name = spelled.setdefault(name.casefold(), name)
             outputs.append(Output(name, rows.node, statement.span))
         if not outputs:
             self._diagnostics.error(

@@ -46,7 +46,7 @@ class Binder(Protocol):
 
 
 ANALYTIC = frozenset(("lag", "last", "isfirst")) | ANOMALY_DETECTION
-TABLE_FUNCTIONS = frozenset(("getarrayelements", "getrecordproperties"))
+TABLE_FUNCTIONS = frozenset(("getarrayelements", "getelements", "getrecordproperties"))
 WINDOW_FUNCTIONS = frozenset(
     f"{kind}{suffix}" for kind in ("tumbling", "hopping", "sliding", "session") for suffix in ("", "window")
 ) | frozenset(("windows", "window", "duration", "hop", "offset", "timeout", "maxduration"))

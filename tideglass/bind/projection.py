@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import same
+from tideglass.bind.handing import HANDED, NONE, Keys
 from tideglass.bind.scope import Relation, field_of
 from tideglass.core.errors import Span
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, WINDOW_ID
@@ -19,7 +20,8 @@ Lift = Callable[[Expr], Expr]
 
 #: Names of the engine's own columns, which no column of a query may take.
 _RESERVED = re.compile(
-    "|".join(re.escape(name) for name in (*ORDER_COLUMNS, WINDOW_ID, SUBSTREAM)) + r"|\$[kal]\d+|\$payload.*"
+    "|".join(re.escape(name) for name in (*ORDER_COLUMNS, WINDOW_ID, SUBSTREAM))
+    + r"|\$[kal]\d+|\$payload.*|\$by\..*"
 )
 
 
@@ -53,7 +55,8 @@ class SelectList:
         self._from_star: dict[str, bool] = {}
         self._metadata = False
 
-    def bind(self, items: Sequence[tree.Item | tree.StarItem]) -> Projection:
+    def bind(self, items: Sequence[tree.Item | tree.StarItem], handed: Keys = NONE) -> Projection:
+        """The list with the keys that are handed on behind it, as far as it has no columns of their names."""
         explicit = {
             item.alias.text for item in items if isinstance(item, tree.Item) and item.alias is not None
         }
@@ -62,6 +65,10 @@ class SelectList:
                 self._star(item)
             else:
                 self._item(item, position, explicit)
+        listed = {item.name.casefold() for item in self._items}
+        for name, expr in handed.items():
+            if name not in listed and not self._metadata:
+                self._items.append(Named(HANDED + name, self._lift(self._expressions.value(expr))))
         spread = None
         if len(self._spreads) == 1:
             spread = self._spreads[0]

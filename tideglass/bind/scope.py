@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tideglass.bind.catalog import METADATA_COLUMNS, Environment, did_you_mean
+from tideglass.bind.handing import HANDED
 from tideglass.core.errors import Span
 from tideglass.core.types import PAYLOAD
 from tideglass.lang import nodes as tree
@@ -49,7 +50,7 @@ class Relation:
     the listed columns when several relations are joined. An `applied` relation is the alias of APPLY:
     its columns are found by its alias only, and the alias alone is all of them as a record. In a `raw`
     relation (TIMESTAMP BY) every column is a field of the event as it arrived. The rows of a `reference`
-    relation have no time.
+    relation have no time. `handed`: keys of its PARTITION BY that are no columns of it (`handing`).
     """
 
     alias: str
@@ -62,18 +63,19 @@ class Relation:
     raw: bool = False
     applied: bool = False
     reference: bool = False
+    handed: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, rows: Rows, alias: str, own_name: str = "") -> Relation:
-        return cls(
-            alias, rows.node.columns, rows.node.open, own_name or alias, rows.metadata, rows.substream_keys
-        )
+        columns = tuple(column for column in rows.node.columns if not column.startswith(HANDED))
+        return cls(alias, columns, rows.node.open, own_name or alias, rows.metadata, rows.substream_keys)
 
     def listed(self, name: str) -> list[str]:
         """Listed columns `name` may mean: the exact one, else all that differ by case only."""
         if name in self.columns:
             return [name]
-        return [column for column in self.columns if column.casefold() == name.casefold()]
+        alike = [column for column in self.columns if column.casefold() == name.casefold()]
+        return [HANDED + name.casefold()] if not alike and name.casefold() in self.handed else alike
 
     def read(self, column: str, span: Span) -> Expr:
         """The value of a listed column."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from tideglass.bind import substreams
@@ -11,6 +12,7 @@ from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, PARTITION_BY, SELECT, WHERE
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import Grouping
+from tideglass.bind.handing import Keys, partition_keys
 from tideglass.bind.joins import JoinChain, without_prefix
 from tideglass.bind.matches import bind_match
 from tideglass.bind.patterns import check_pattern
@@ -24,6 +26,9 @@ from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Cast, Literal
 from tideglass.plan.nodes import APPLY_COLUMNS, Aggregate, Apply, Filter, Named, Project
 
+#: Names of table functions in public walkthroughs of earlier days (`asa.md` 2.11).
+_OLDER_NAMES = {"getelements": "getarrayelements"}
+
 
 @dataclass(frozen=True, slots=True)
 class SelectBinder:
@@ -36,7 +41,8 @@ class SelectBinder:
     def _diagnostics(self) -> Diagnostics:
         return self.environment.diagnostics
 
-    def bind(self, select: tree.Select) -> Rows:
+    def bind(self, select: tree.Select, handed: Collection[str] = ()) -> Rows:
+        """The rows of a SELECT; handed: keys of its PARTITION BY that a reader asks for (`handing`)."""
         if select.match is not None:
             return self._match(select, select.match)
         analytics = Analytics()
@@ -49,7 +55,8 @@ class SelectBinder:
             )
             rows = replace(rows, node=Filter(rows.node, condition))
         bind_rest = self._grouped if select.group_by else self._plain
-        bound = bind_rest(select, rows, scope, analytics)
+        keys = {name: expr for name, expr in partition_keys(select.source).items() if name in handed}
+        bound = bind_rest(select, rows, scope, analytics, keys)
         return replace(bound, node=analytics.computed(bound.node))
 
     # ------------------------------------------------------------ FROM
@@ -106,23 +113,24 @@ class SelectBinder:
 
         prefix: what a join that follows puts before the columns of `rows`.
         """
-        name, alias = apply.function.text, apply.alias.text
+        written, alias = apply.function.text, apply.alias.text
+        name = _OLDER_NAMES.get(written.casefold(), written.casefold())
         scope = Scope(tuple(before), self.environment)
         argument = Expressions(scope, self.environment, APPLY, analytics=analytics).value(apply.arg)
         argument = without_prefix(argument, prefix)
-        columns = APPLY_COLUMNS.get(name.casefold())
+        columns = APPLY_COLUMNS.get(name)
         if columns is None:
             self._diagnostics.error(
                 "UNKNOWN_FUNCTION",
-                f"{name} cannot stand behind APPLY",
+                f"{written} cannot stand behind APPLY",
                 apply.function.span,
                 "only GetArrayElements and GetRecordProperties can",
             )
             return rows, Relation(alias, own_name=alias, prefix=f"{alias}.")
-        wanted = Type.ARRAY if name.casefold() == "getarrayelements" else Type.RECORD
+        wanted = Type.ARRAY if name == "getarrayelements" else Type.RECORD
         node = Apply(
             rows.node,
-            name.casefold(),
+            name,
             Cast(argument, wanted, span=apply.arg.span),
             alias,
             apply.kind == "OUTER",
@@ -163,7 +171,9 @@ class SelectBinder:
 
     # ------------------------------------------------------------ the list, without and with groups
 
-    def _plain(self, select: tree.Select, rows: Rows, scope: Scope, analytics: Analytics) -> Rows:
+    def _plain(
+        self, select: tree.Select, rows: Rows, scope: Scope, analytics: Analytics, handed: Keys
+    ) -> Rows:
         node = rows.node
         if select.having is not None:
             having = Expressions(
@@ -171,14 +181,16 @@ class SelectBinder:
             )
             node = Filter(node, having.condition(select.having))
         expressions = Expressions(scope, self.environment, SELECT, analytics=analytics)
-        projection = SelectList(expressions, lambda expr: expr, grouped=False).bind(select.items)
+        projection = SelectList(expressions, lambda expr: expr, grouped=False).bind(select.items, handed)
         return Rows(
             Project(node, projection.items, projection.spread),
             rows.metadata if projection.metadata else None,
             substreams.carry(rows.substream_keys, projection),
         )
 
-    def _grouped(self, select: tree.Select, rows: Rows, scope: Scope, analytics: Analytics) -> Rows:
+    def _grouped(
+        self, select: tree.Select, rows: Rows, scope: Scope, analytics: Analytics, handed: Keys
+    ) -> Rows:
         diagnostics = self._diagnostics
         place = _span_of(select.group_by)
         split = split_group_by(select.group_by, place, diagnostics)
@@ -190,7 +202,7 @@ class SelectBinder:
 
         expressions = Expressions(scope, self.environment, GROUPED_SELECT, grouping, analytics=analytics)
         select_list = SelectList(expressions, lambda expr: grouping.lift(expr, diagnostics), grouped=True)
-        projection = select_list.bind(select.items)
+        projection = select_list.bind(select.items, handed)
         condition = None
         if select.having is not None:
             having = Expressions(scope, self.environment, HAVING, grouping, _aliases(select), analytics)

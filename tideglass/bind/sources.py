@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from tideglass.bind.catalog import Environment, InputInfo, did_you_mean
 from tideglass.bind.clauses import PARTITION_BY, TIMESTAMP_BY
 from tideglass.bind.expressions import Expressions
+from tideglass.bind.handing import handed_columns, partition_keys
 from tideglass.bind.scope import Relation, Rows, Scope, SubstreamKey
 from tideglass.core.errors import Span
 from tideglass.lang import nodes as tree
@@ -30,11 +31,12 @@ class BoundStep:
 class Sources:
     """Resolves what stands in FROM: steps bound so far, then inputs.
 
-    `later_steps` are names (case-folded) of steps that come later in the script and so cannot be read.
+    `bind_query` binds a derived table, of which its reader asks for some keys (`handing`). `later_steps`
+    are names (case-folded) of steps that come later in the script and so cannot be read.
     """
 
     environment: Environment
-    bind_query: Callable[[tree.Query], Rows]
+    bind_query: Callable[[tree.Query, Iterable[str]], Rows]
     steps: dict[str, BoundStep] = field(default_factory=dict[str, BoundStep])
     later_steps: set[str] = field(default_factory=set[str])
     inputs_read: set[str] = field(default_factory=set[str])
@@ -73,8 +75,8 @@ class Sources:
 
     def _derived(self, relation: tree.Relation) -> tuple[Rows, Relation]:
         assert relation.query is not None
-        rows = self.bind_query(relation.query)
-        named = Relation.of(rows, relation.alias.text if relation.alias else "")
+        rows = self.bind_query(relation.query, partition_keys(relation))
+        named = self._named(relation, rows, relation.alias.text if relation.alias else "")
         if relation.timestamp_by is not None:
             self._refuse_timestamp_by(relation.timestamp_by, "a derived table")
         self._bind_partition_by(relation, named)
@@ -83,9 +85,14 @@ class Sources:
     def _step(self, relation: tree.Relation, name: tree.Name, step: BoundStep) -> tuple[Rows, Relation]:
         node = step.rows.node
         rows = replace(step.rows, node=StepRef(step.name, node.columns, node.open, relation.span))
-        named = Relation.of(rows, (relation.alias or name).text, step.name)
+        named = self._named(relation, rows, (relation.alias or name).text, step.name)
         self._bind_partition_by(relation, named)
         return rows, named
+
+    def _named(self, relation: tree.Relation, rows: Rows, alias: str, own_name: str = "") -> Relation:
+        """A step or derived table as its reader names its columns."""
+        handed = handed_columns(rows.node.columns) & partition_keys(relation).keys()
+        return replace(Relation.of(rows, alias, own_name), handed=handed)
 
     def _input(self, relation: tree.Relation, name: tree.Name) -> tuple[Rows, Relation]:
         info = self._find_input(name)

@@ -6,7 +6,7 @@ this works on whole columns; nothing here looks at one value after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow.compute
 
 from tideglass.core.iso import flat, string_buffers
 from tideglass.core.sql import query
-from tideglass.core.types import TAG, TYPE_OF_TAG, Type, arrow_type, field, type_of, types_of
+from tideglass.core.types import PAYLOAD, TAG, TYPE_OF_TAG, Type, arrow_type, field, type_of, types_of
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
@@ -240,6 +240,17 @@ def unify(tables: Sequence[pa.Table]) -> pa.Table:
         target[name] = Type.NULL if not distinct else distinct.pop() if len(distinct) == 1 else Type.VARIANT
     schema = pa.schema([field(name, type_) for name, type_ in target.items()])
     return pa.concat_tables([_as_types(table, target, schema) for table in tables])
+
+
+def by_columns(tables: Iterable[pa.Table]) -> list[list[pa.Table]]:
+    """The tables with the same listed columns together, as rows of several statements for one output have.
+
+    What a row holds must not depend on the rows of other statements beside it (`docs/decisions/0022`).
+    """
+    alike: dict[frozenset[str], list[pa.Table]] = {}
+    for table in tables:
+        alike.setdefault(frozenset(table.column_names) - {PAYLOAD}, []).append(table)
+    return list(alike.values())
 
 
 def _as_types(table: pa.Table, target: Mapping[str, Type], schema: pa.Schema) -> pa.Table:

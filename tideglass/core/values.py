@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tideglass.core.columns import (
+    by_columns,
     canonical_text,
     classify_json,
     coded_text,
@@ -16,6 +17,7 @@ from tideglass.core.iso import flat, texts_of_ticks, ticks_of_texts
 from tideglass.core.rows import compact_json, json_lines, rows_of, table_of
 
 __all__ = [
+    "by_columns",
     "canonical_text",
     "classify_json",
     "coded_text",

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from tideglass.core.types import Type
 from tideglass.functions.conversions import json_sql
-from tideglass.functions.signature import Kind, ScalarSignature, Sql, literal_sql, scalar, template
+from tideglass.functions.signature import (
+    NULL_SQL,
+    Kind,
+    ScalarSignature,
+    Sql,
+    literal_sql,
+    scalar,
+    template,
+)
 
 MACROS = (
     # DuckDB's parser also takes NaN, infinities, comments and a comma at the end, which JSON has not.
@@ -95,6 +103,13 @@ def _record_has(args: Sequence[Sql]) -> Sql:
 
 
 _FAMILY = "record and array"
+
+
+def _json_parse(args: Sequence[Sql]) -> Sql:
+    (text,) = args
+    return Sql(f"tg_json_parse({text.text})", Type.RECORD) if text.type is Type.NVARCHAR else NULL_SQL
+
+
 SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "getarrayelement",
@@ -120,9 +135,9 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "json_parse",
         _FAMILY,
-        (Kind.TEXT,),
-        "The record a JSON text holds; NULL if it is no JSON object.",
-        template("tg_json_parse({0})", Type.RECORD),
+        (Kind.ANY,),
+        "The record a JSON text holds; NULL if it is no text, or no JSON object.",
+        _json_parse,
     ),
     scalar("gettype", _FAMILY, (Kind.ANY,), "The name of the value's type.", _gettype),
 )

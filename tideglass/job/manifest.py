@@ -135,8 +135,8 @@ def _step_hashes(plan: Plan) -> dict[str, StepHash]:
 
     for name, node in plan.steps:
         add(name, node)
-    for output in plan.outputs:
-        twins = sum(output.name == other.name for other in plan.outputs[: plan.outputs.index(output)])
+    for place, output in enumerate(plan.outputs):
+        twins = sum(output.name == other.name for other in plan.outputs[:place])
         add(f"INTO {output.name}" + (f" ({twins + 1})" if twins else ""), output.node)
     return found
 

@@ -427,8 +427,8 @@ class Builder:
         return args, False
 
     @_rule
-    def star_argument(self, span: Span, _: Token) -> tuple[tuple[n.Expr, ...], bool]:
-        return (n.Star(span),), False
+    def star_arguments(self, _: Span, star: Token, *more: n.Expr) -> tuple[tuple[n.Expr, ...], bool]:
+        return (n.Star(_span(star)), *more), False
 
     @_rule
     def distinct_argument(self, _: Span, arg: n.Expr) -> tuple[tuple[n.Expr, ...], bool]:

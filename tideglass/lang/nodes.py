@@ -237,7 +237,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """`CROSS|OUTER APPLY GetArrayElements|GetRecordProperties (expr) AS alias`."""
+    """`CROSS|OUTER APPLY GetArrayElements|GetElements|GetRecordProperties (expr) [AS] alias`."""
 
     kind: str  # CROSS or OUTER
     function: Name
@@ -334,7 +334,7 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """Two or more queries, rows of all of them (UNION ALL)."""
+    """Two or more queries, rows of all of them, duplicates too; UNION and UNION ALL are the same."""
 
     terms: tuple[Query, ...]
     span: Span = _span()

@@ -46,7 +46,7 @@ _OPERAND_WORDS = frozenset({"CASE", "CAST", "TRY_CAST", "NULL", "DISTINCT", "LPA
 # Always possible or rarely meant: left out of what "was expected".
 _UNTOLD = frozenset(
     """$END SEMI QLPAR ALIAS ALIAS_STRING OVER OVER_KEYS TIMESTAMP PARTITION MATCH_RECOGNIZE CROSS OUTER
-    INNER""".split()  # noqa: SIM905
+    INNER ALL""".split()  # noqa: SIM905
 )
 _CLAUSES = {"GROUP": "GROUP BY", "LEFT": "LEFT JOIN"}
 _OVER_PARTS = frozenset({"PARTITION", "ORDER", "LIMIT", "WHEN"})
@@ -76,10 +76,6 @@ _FOREIGN = {
     "INTERSECT": (
         "INTERSECT is not in the language",
         "UNION is the only set operator; JOIN finds what both sides have",
-    ),
-    "ALL": (
-        "UNION ALL is not in the language",
-        "write UNION: it keeps duplicates, as UNION ALL does elsewhere",
     ),
     "EXISTS": ("EXISTS (SELECT ...) is not in the language", "put the query into a WITH step and JOIN it"),
 }
@@ -226,7 +222,7 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
             f"write APPLY GetArrayElements({previous}) AS e or APPLY GetRecordProperties({previous}) AS p",
         ),
         (
-            expected == frozenset({"AS"}) and previous.type == "RPAR",
+            expected == _NAMES | {"AS"} and previous.type == "RPAR",
             "what APPLY makes needs a name: APPLY GetArrayElements(...) AS a",
         ),
         (

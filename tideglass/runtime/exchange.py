@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tideglass.connect.reference.references import Known
 from tideglass.core import profile
-from tideglass.core.values import unify
+from tideglass.core.values import by_columns, unify
 from tideglass.plan.topology import AlignedSendOp, EmitOp, PartialOp, SendOp, Topology
 from tideglass.runtime.chunk import key_groups_of, partition_groups_of, split, to_bytes
 from tideglass.runtime.message import Kind, Message, json_body
@@ -89,11 +89,13 @@ class Exchange:
         self._chunks = {}
         result = [*self._forwarded, *self._sent, *self._mark_messages()]
         for output, tables in self._rows.items():
-            with profile.part("writing outputs"):
-                told = self._sink.put(output, unify(tables), self._sender)
-            if told is not None:
-                ordinal = self._topology.outputs.index(output)
-                result.append(Message(0, driver, told[0], ordinal, self._sender, told[1]))
+            for number, alike in enumerate(by_columns(tables)):
+                sender = f"{self._sender} columns {number + 1}" if number else self._sender
+                with profile.part("writing outputs"):
+                    told = self._sink.put(output, unify(alike), sender)
+                if told is not None:
+                    ordinal = self._topology.outputs.index(output)
+                    result.append(Message(0, driver, told[0], ordinal, sender, told[1]))
         for facts in self._reports:
             result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, json_body(facts)))
         return result
