@@ -77,7 +77,9 @@ SECTIONS: dict[str, str] = {
     "functions/replicate_and_space functions/nchar_and_unicode functions/case_and_reverse "
     "functions/numbers_longer_than_texts functions/null_*",
     "4.8": "functions/geospatial_* test_geospatial",
-    "4.9": "time/metadata_columns time/metadata_before_fields",
+    "4.9": "time/metadata_columns time/metadata_before_fields metadata/properties_of_recorded_events "
+    "metadata/whole_records metadata/processed_time metadata/event_id_differs_and_stays "
+    "metadata/aliases_below_level_1_2",
     "4.10": "windows/hopping_offset_form windows/session_named_form windows/tumbling_duration_form",
     "4.11": "udf/* uda/* test_users_aggregates_give_the_oracles_rows_in_any_batches_and_restarts",
     "5.1": "types/types_belong_to_values types/large_bigints types/integers_beyond_bigint_are_rejected "

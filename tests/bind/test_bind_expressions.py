@@ -101,11 +101,6 @@ def test_what_is_wrong_with_an_expression_is_reported_at_its_place(expression: s
     assert found(f"SELECT {expression} AS v FROM s") == [(code, words)]
 
 
-def test_what_is_not_yet_supported_says_so():
-    (error,) = errors("SELECT GetMetadataPropertyValue(s, 'EventId') AS id FROM s")
-    assert error.message == "the metadata property 'EventId' is understood, not yet supported"
-
-
 def test_a_prefix_is_ignored_below_level_1_2():
     assert value("x.ABS(a)", level="1.1") == Call("abs", (field("a"),))
     assert warned("SELECT x.ABS(a) AS v FROM s", level="1.1") == [("PREFIXED_FUNCTION", "x.ABS(a)")]

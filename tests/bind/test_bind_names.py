@@ -135,11 +135,19 @@ def test_known_metadata_properties_are_columns_of_the_engine(path: str, column: 
     assert value(f"GetMetadataPropertyValue(s, '{path}')") == Ref(column)
 
 
-def test_other_metadata_properties_are_not_yet_supported_or_unknown():
-    call = "GetMetadataPropertyValue(s, '[User].[x]')"
-    assert found(f"SELECT {call} FROM s") == [("NOT_YET_SUPPORTED", call)]
+def test_properties_only_a_recording_has_are_fields_of_it():
+    assert value("GetMetadataPropertyValue(s, '[User].[x]')") == field("User", "x")
+    assert value("GetMetadataPropertyValue(s, 'iothub.messageid')") == field("IoTHub", "MessageId")
     unknown = "SELECT GetMetadataPropertyValue(s, 'Partition') FROM s"
     assert found(unknown) == [("UNKNOWN_METADATA", "'Partition'")]
+
+
+@pytest.mark.parametrize(
+    "path", ["", "[User", "User]", "[User].", "EventHub.", "EventHub.x.y", "IoTHub.EventId", "User..x"]
+)
+def test_a_path_that_is_none_is_unknown(path: str):
+    text = f"SELECT GetMetadataPropertyValue(s, '{path}') FROM s"
+    assert found(text) == [("UNKNOWN_METADATA", f"'{path}'")]
 
 
 def test_metadata_properties_belong_to_an_input_of_this_select():

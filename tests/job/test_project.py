@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tideglass.bind.catalog import METADATA_COLUMNS
+from tideglass.bind.catalog import metadata_in
 from tideglass.core.errors import ProjectError
+from tideglass.core.types import ARRIVAL, PARTITION, Type
 from tideglass.job.files import project_path
 from tideglass.job.options import RunOptions
 from tideglass.job.project import load_project
 from tideglass.job.runner import plan_job
-from tideglass.plan.expressions import Call, Ref
+from tideglass.plan.expressions import Call, Cast, Ref
 from tideglass.plan.expressions import Path as FieldPath
 
 BOM = "\ufeff"
@@ -157,7 +158,7 @@ def test_our_own_keys_of_a_local_input_say_arrival_and_partitions(tmp_path, file
     )
     entry = load_project(write(tmp_path, files)).inputs["entry"]
     assert (entry.arrival, entry.partitions, entry.file_format) == ("enqueued", "folders", "parquet")
-    assert entry.metadata(live=False) == frozenset(METADATA_COLUMNS)
+    assert entry.metadata(live=False) == metadata_in(ARRIVAL, PARTITION)
 
 
 def test_only_metadata_that_files_record_stand_before_fields_of_their_events(tmp_path, files):
@@ -170,6 +171,38 @@ def test_only_metadata_that_files_record_stand_before_fields_of_their_events(tmp
     mock = local("entry", "../Data", ArrivalTimeField="enqueued", Partitions="folders")
     (folder / "Inputs" / "Local_entry.json").write_text(json.dumps(mock))
     assert [item.expr for item in selected(folder)] == [Ref("$partition"), Ref("$arrival")]
+
+
+def test_recorded_files_give_the_metadata_in_their_events(tmp_path, files):
+    files["toll.asaql"] = (
+        "SELECT GetMetadataPropertyValue(entry, '[EventHub].[PartitionId]') AS p, "
+        "GetMetadataPropertyValue(entry, 'IoTHub.EnqueuedTime') AS e INTO alerts FROM entry"
+    )
+    folder = write(tmp_path, files)
+    payload, arrival, partition = Ref("$payload"), Ref("$arrival"), Ref("$partition")
+
+    def recorded(type_, *keys):
+        return Cast(FieldPath(payload, keys), type_, True)
+
+    assert [item.expr for item in selected(folder)] == [
+        Call(
+            "coalesce",
+            (
+                recorded(Type.BIGINT, "EventHub", "PartitionId"),
+                Call("coalesce", (recorded(Type.BIGINT, "PartitionId"), partition)),
+            ),
+        ),
+        Call(
+            "coalesce",
+            (
+                recorded(Type.DATETIME, "IoTHub", "EnqueuedTime"),
+                Call("coalesce", (recorded(Type.DATETIME, "EventEnqueuedUtcTime"), arrival)),
+            ),
+        ),
+    ]
+    mock = local("entry", "../Data", ArrivalTimeField="enqueued", Partitions="folders")
+    (folder / "Inputs" / "Local_entry.json").write_text(json.dumps(mock))
+    assert [item.expr for item in selected(folder)] == [partition, arrival]
 
 
 def selected(folder):

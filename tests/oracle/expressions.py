@@ -12,6 +12,7 @@ from tideglass.lang import nodes as n
 
 from . import aggregates, anomalies, scalars
 from .javascript import Functions
+from .metadata import metadata_property
 from .rows import Row
 from .values import CastFailed, Instant, OracleError, Value, cast, holds, lookup
 from .values import equal as equals
@@ -222,16 +223,14 @@ class Scope:
         return scalars.FUNCTIONS[name](*arguments)
 
     def metadata(self, args: Sequence[n.Expr]) -> Value:
-        """GetMetadataPropertyValue (4.9): the part behind the last dot names what every input has."""
+        """GetMetadataPropertyValue (4.9): see `tests.oracle.metadata`."""
         alias, path = args
         if not isinstance(alias, n.Column) or not isinstance(path, n.Literal):
             raise OracleError("an input and a path are wanted")
         bound = self.source(alias.path[0].text)
-        name = str(path.value).replace("[", "").replace("]", "").split(".")[-1]
-        found = lookup(bound.row.metadata, name) if bound is not None and bound.row else None
-        if bound is None or bound.row is None or found is None:
-            raise OracleError(f"no metadata property {name!r}")
-        return bound.row.metadata[found]
+        if bound is None or bound.row is None:
+            raise OracleError(f"no input {alias.path[0].text!r}")
+        return metadata_property(str(path.value), bound.row.metadata, bound.row.values)
 
     # ------------------------------------------------------------ analytic functions (4.2)
 

@@ -129,6 +129,7 @@ class Interpreter:
         table = lookup(self.tables, known)
         rows = ingest(
             self.inputs[known],
+            known,
             self.numbers.setdefault(known, len(self.numbers)),
             self.settings,
             (lambda row: at(row).value(by.expr)) if by else None,
@@ -388,13 +389,13 @@ def output_name(query: n.Query) -> str | None:
 
 def item_names(select: n.Select, level: tuple[int, int]) -> list[str]:
     """Names of the result columns (2.3, A-11); '' for a star."""
-    taken = {item.alias.text for item in select.items if isinstance(item, n.Item) and item.alias}
+    taken = {alias_of(item, level) for item in select.items if isinstance(item, n.Item) and item.alias}
     names: list[str] = []
     for position, item in enumerate(select.items, 1):
         if not isinstance(item, n.Item):
             names.append("")
         elif item.alias:
-            names.append(item.alias.text)
+            names.append(alias_of(item, level))
         else:
             plain_name = name = default_name(item.expr, position, level)
             number = 2
@@ -404,6 +405,13 @@ def item_names(select: n.Select, level: tuple[int, int]) -> list[str]:
             taken.add(name)
             names.append(name)
     return names
+
+
+def alias_of(item: n.Item, level: tuple[int, int]) -> str:
+    """The name AS gives; that of a metadata property is in lower case below level 1.2 (4.9, 5.5)."""
+    assert item.alias is not None
+    is_metadata = isinstance(item.expr, n.Call) and item.expr.name.text.lower() == "getmetadatapropertyvalue"
+    return item.alias.text.lower() if is_metadata and level < (1, 2) else item.alias.text
 
 
 def default_name(expr: n.Expr, position: int, level: tuple[int, int]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .metadata import EVENT_ID, event_id
 from .values import (
     LEAST_BIGINT,
     MOST_BIGINT,
@@ -42,6 +43,8 @@ class Row:
             found = lookup(record, name)
             if found is not None:
                 return True, record[found]
+        if name.lower() == "eventprocessedutctime" and "EventEnqueuedUtcTime" in self.metadata:
+            return True, self.metadata["EventEnqueuedUtcTime"]  # no input says it: the arrival time stands in
         return False, None
 
 
@@ -136,6 +139,7 @@ class Watermark:
 
 def ingest(
     events: Sequence[dict[str, Any]],
+    name: str,
     number: int,
     settings: Settings,
     timestamp: Callable[[Row], Value] | None,
@@ -151,7 +155,7 @@ def ingest(
     floors: dict[int, int] = {}
     offsets: dict[int, int] = {}
     rows: list[Row] = []
-    for event in events:
+    for place, event in enumerate(events):
         partition = event.get("_partition", 0)
         offset = offsets[partition] = offsets.get(partition, -1) + 1
         values = read_event(event, settings)
@@ -159,7 +163,7 @@ def ingest(
         if values is None:
             continue
         given = instant_of_text(event["_arrival"]) if event.get("_arrival") is not None else None
-        row = Row(values, metadata={"PartitionId": partition})
+        row = Row(values, metadata={"PartitionId": partition, EVENT_ID: event_id(name, partition, place)})
         if timestamp is None:
             arrival = time = newest[partition] = max(
                 (given or UNKNOWN_ARRIVAL).ticks, newest.get(partition, 0)
@@ -187,7 +191,7 @@ def ingest(
                 continue
             mark.rise(floors.get(partition, mark.watermark))
         row.time, row.order = time, (time, arrival, number, partition, offset)
-        row.metadata["EventEnqueuedUtcTime"] = Instant(arrival)
+        row.metadata["EventEnqueuedUtcTime"] = row.metadata["BlobLastModifiedUtcTime"] = Instant(arrival)
         rows.append(row)
     return in_order(rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from project_on_disk import at, disordered, write
 from pyspark.errors import StreamingQueryException
 
 import tideglass
+from tideglass.connect.inputs.identity import NAMESPACE
 from tideglass.core.errors import InputError, QueryError, TideglassError
 from tideglass.core.time import format_ticks, ticks_of_datetime
 from tideglass.job.metrics import Metrics
@@ -421,3 +423,15 @@ def test_streams_and_finished_dataframes_do_not_mix(spark: SparkSession, tmp_pat
         tideglass.query(
             spark, query, {"e": stream.df, "f": spark.read.schema(SCHEMA).json(str(tmp_path / "in"))}
         )
+
+
+def test_a_dataframe_has_the_event_ids_of_its_partitions_and_offsets(spark: SparkSession) -> None:
+    df = spark.range(40).selectExpr(
+        "id", "CAST(id % 2 AS STRING) AS p", "id * 10 AS o", "timestamp_seconds(1767225600 + id) AS arrived"
+    )
+    given = tideglass.FrameInput(df.repartition(3), arrival="arrived", partition="p", offset="o")
+    query = "SELECT id, GetMetadataPropertyValue(e, 'EventId') AS event INTO ids FROM Events e"
+    output = tideglass.query(spark, query, {"Events": given})["ids"]
+    found = {row["id"]: row["event"] for row in output.collect()}
+    assert found == {n: str(uuid.uuid3(NAMESPACE, f"Events|{n % 2}||{n * 10}")) for n in range(40)}
+    assert output.schema["event"].dataType.simpleString() == "string"

@@ -13,9 +13,10 @@ from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
 from tideglass.bind.dateparts import bind_date_part
 from tideglass.bind.grouping import Grouping
 from tideglass.bind.matched import CLASSIFIER, OF_VARIABLES, MatchedEvents
+from tideglass.bind.metadata import bind_metadata
 from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
-from tideglass.core.types import ARRIVAL, PARTITION, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.functions.catalogue import AGGREGATES, SCALARS, AggregateSignature
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Expr, Literal, Ref
@@ -74,17 +75,6 @@ _HINTS = {
         ("hashbytes", "checksum", "md5", "newid", "format", "string_split", "regexreplace"), _NO_SUCH_HERE
     ),
 }
-_METADATA_PATHS = {
-    "eventhub.eventenqueuedutctime": ARRIVAL,
-    "eventenqueuedutctime": ARRIVAL,
-    "iothub.enqueuedtime": ARRIVAL,
-    "bloblastmodifiedutctime": ARRIVAL,
-    "eventhub.partitionid": PARTITION,
-    "partitionid": PARTITION,
-}
-_OTHER_METADATA_ROOTS = frozenset(
-    ("eventhub", "iothub", "user", "blobname", "eventid", "eventprocessedutctime")
-)
 
 
 def bind_call(call: tree.Call, binder: Binder) -> Expr:
@@ -206,7 +196,8 @@ def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
             return _analytic(call, binder)
         return bind_aggregate(call, AGGREGATES[name], binder)
     if name == "getmetadatapropertyvalue":
-        return _metadata(call, binder)
+        _plain(call, binder)
+        return bind_metadata(call, binder.scope, binder.diagnostics)
     if name in SCALARS:
         return _scalar(call, name, binder)
     if name in TABLE_FUNCTIONS:
@@ -275,41 +266,6 @@ def _event_or_value(arg: tree.Expr, binder: Binder) -> Expr:
             return binder.value(arg)
 
 
-def _metadata(call: tree.Call, binder: Binder) -> Expr:
-    _plain(call, binder)
-    match call.args:
-        case (tree.Column(path=(name,)), tree.Literal(value=str() as path)):
-            relation = binder.scope.source(name)
-        case _:
-            _check_count(call, 2, 2, binder)
-            binder.diagnostics.error(
-                "METADATA_ARGUMENTS",
-                "GetMetadataPropertyValue takes an input of this FROM clause and a path in quotes",
-                call.span,
-                "write GetMetadataPropertyValue(input, '[EventHub].[PartitionId]')",
-            )
-            return Literal(None, call.span)
-    if relation is None or relation.metadata is None:
-        known = [other.alias for other in binder.scope.relations if other.metadata is not None]
-        binder.diagnostics.error(
-            "METADATA_ARGUMENTS",
-            f"{name.text!r} is no input of this FROM clause",
-            call.args[0].span,
-            did_you_mean(name.text, known) or "metadata belong to the rows of an input",
-        )
-        return Literal(None, call.span)
-    key = path.replace("[", "").replace("]", "").strip().casefold()
-    if key in _METADATA_PATHS:
-        return relation.time(_METADATA_PATHS[key], call.span)
-    if key.partition(".")[0] in _OTHER_METADATA_ROOTS:
-        return _unsupported(call, f"the metadata property {path!r} is", binder)
-    hint = did_you_mean(key, _METADATA_PATHS)
-    binder.diagnostics.error(
-        "UNKNOWN_METADATA", f"there is no metadata property {path!r}", call.args[1].span, hint
-    )
-    return Literal(None, call.span)
-
-
 def _analytic(call: tree.Call, binder: Binder) -> Expr:
     if binder.analytics is None:
         nested = binder.clause in (ANALYTIC_VALUE, ANALYTIC_OVER)
@@ -322,11 +278,6 @@ def _analytic(call: tree.Call, binder: Binder) -> Expr:
         )
         return Literal(None, call.span)
     return bind_analytic(call, binder.analytics, binder.over_source, binder.diagnostics)
-
-
-def _unsupported(call: tree.Call, subject: str, binder: Binder) -> Expr:
-    binder.diagnostics.error("NOT_YET_SUPPORTED", f"{subject} understood, not yet supported", call.span)
-    return Literal(None, call.span)
 
 
 def _check_arguments(call: tree.Call, binder: Binder) -> None:

@@ -15,16 +15,22 @@ METADATA_COLUMNS: Mapping[str, str] = {
     "partitionid": PARTITION,
     "eventenqueuedutctime": ARRIVAL,
     "bloblastmodifiedutctime": ARRIVAL,
+    "eventprocessedutctime": ARRIVAL,
 }
+#: When an event was processed is no function of the events, so no input says it: the field of that name
+#: stands, as a recording has it, or else the arrival time.
+_SAID_BY_NO_INPUT = "eventprocessedutctime"
 
 
 def metadata_in(*columns: str) -> frozenset[str]:
-    """The names of the metadata that columns of the engine hold.
+    """The names of the metadata that an input says whose columns of the engine these are.
 
     >>> metadata_in("$partition")
     frozenset({'partitionid'})
     """
-    return frozenset(name for name, column in METADATA_COLUMNS.items() if column in columns)
+    return frozenset(
+        name for name, column in METADATA_COLUMNS.items() if column in columns and name != _SAID_BY_NO_INPUT
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class InputInfo:
     name: str
     kind: str = "stream"
     columns: tuple[str, ...] | None = None
-    metadata: frozenset[str] = frozenset(METADATA_COLUMNS)
+    metadata: frozenset[str] = metadata_in(ARRIVAL, PARTITION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class JoinChain:
             ticks.unmatched,
         )
         self._move_ahead(last.prefix, node)
-        return replace(left, node=node, metadata=None)
+        return replace(left, node=node, metadata=None, events=False)
 
     def lookup(
         self,

@@ -58,7 +58,9 @@ class SelectList:
     def bind(self, items: Sequence[tree.Item | tree.StarItem], handed: Keys = NONE) -> Projection:
         """The list with the keys that are handed on behind it, as far as it has no columns of their names."""
         explicit = {
-            item.alias.text for item in items if isinstance(item, tree.Item) and item.alias is not None
+            self._alias(item, item.alias)
+            for item in items
+            if isinstance(item, tree.Item) and item.alias is not None
         }
         for position, item in enumerate(items, 1):
             if isinstance(item, tree.StarItem):
@@ -85,7 +87,7 @@ class SelectList:
             self._check_name(name, item.span)
             self._add(self._free_name(name, explicit), expr)
             return
-        name = item.alias.text
+        name = self._alias(item, item.alias)
         self._check_name(name, item.alias.span)
         if item.alias.quote == "[" and item.alias.span.start == item.expr.span.end:
             self._diagnostics.warn(
@@ -111,6 +113,14 @@ class SelectList:
                 item.alias.span,
                 "give one of them an alias of its own",
             )
+
+    def _alias(self, item: tree.Item, alias: tree.Name) -> str:
+        """The name AS gives; below level 1.2 that of a metadata property is lower-cased (`asa.md` 4.9)."""
+        match item.expr:
+            case tree.Call(name=name) if name.text.casefold() == "getmetadatapropertyvalue":
+                return alias.text if self._expressions.environment.level == "1.2" else alias.text.lower()
+            case _:
+                return alias.text
 
     def _check_name(self, name: str, span: Span) -> None:
         if _RESERVED.fullmatch(name):

@@ -35,11 +35,13 @@ class Rows:
 
     `metadata`: the rows are still events of an input, so PartitionId and the arrival time mean something;
     its names stand before fields of the event, other metadata behind them. None: they are not.
+    `events`: their payload is that of the event, unchanged, so that it has an EventId.
     """
 
     node: Node
     metadata: frozenset[str] | None = None
     substream_keys: tuple[SubstreamKey, ...] = ()
+    events: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,20 @@ class Relation:
     applied: bool = False
     reference: bool = False
     handed: frozenset[str] = frozenset()
+    events: bool = False
 
     @classmethod
     def of(cls, rows: Rows, alias: str, own_name: str = "") -> Relation:
         columns = tuple(column for column in rows.node.columns if not column.startswith(HANDED))
-        return cls(alias, columns, rows.node.open, own_name or alias, rows.metadata, rows.substream_keys)
+        return cls(
+            alias,
+            columns,
+            rows.node.open,
+            own_name or alias,
+            rows.metadata,
+            rows.substream_keys,
+            events=rows.events,
+        )
 
     def listed(self, name: str) -> list[str]:
         """Listed columns `name` may mean: the exact one, else all that differ by case only."""

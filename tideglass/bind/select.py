@@ -23,7 +23,7 @@ from tideglass.bind.windows import bind_windows, split_group_by
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
-from tideglass.plan.expressions import Cast, Literal
+from tideglass.plan.expressions import Cast, Literal, Ref
 from tideglass.plan.nodes import APPLY_COLUMNS, Aggregate, Apply, Filter, Named, Project
 
 #: Names of table functions in public walkthroughs of earlier days (`asa.md` 2.11).
@@ -186,6 +186,7 @@ class SelectBinder:
             Project(node, projection.items, projection.spread),
             rows.metadata if projection.metadata else None,
             substreams.carry(rows.substream_keys, projection),
+            events=rows.events and projection.metadata and isinstance(projection.spread, Ref),
         )
 
     def _grouped(

@@ -98,7 +98,13 @@ class Sources:
         info = self._find_input(name)
         alias = (relation.alias or name).text
         raw = Relation(
-            alias, info.columns or (), info.columns is None, info.name, metadata=info.metadata, raw=True
+            alias,
+            info.columns or (),
+            info.columns is None,
+            info.name,
+            metadata=info.metadata,
+            raw=True,
+            events=True,
         )
         expressions = Expressions(Scope((raw,), self.environment), self.environment, TIMESTAMP_BY)
         timestamp, over = None, ()
@@ -127,7 +133,7 @@ class Sources:
                 SubstreamKey(self.environment.words(key.span) or "key", read.value(key))
                 for key in relation.timestamp_by.over
             ]
-        rows = Rows(scan, info.metadata, tuple(keys))
+        rows = Rows(scan, info.metadata, tuple(keys), events=True)
         return rows, Relation.of(rows, alias, info.name)
 
     def bind_reference(self, relation: tree.Relation) -> tuple[Rows, Relation]:
@@ -145,7 +151,7 @@ class Sources:
                 )
         assert relation.name is not None
         rows, named = self._input(replace(relation, timestamp_by=None, partition_by=None), relation.name)
-        return rows, replace(named, metadata=None, reference=True)
+        return rows, replace(named, metadata=None, reference=True, events=False)
 
     def _find_input(self, name: tree.Name) -> InputInfo:
         environment = self.environment

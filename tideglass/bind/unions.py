@@ -34,6 +34,7 @@ def bind_union(branches: Sequence[Rows], places: Sequence[Span], diagnostics: Di
         Union(tuple(rows.node for rows in conformed)),
         _metadata([rows.metadata for rows in conformed]),
         substreams.merge(rows.substream_keys for rows in conformed),
+        events=all(rows.events for rows in conformed),
     )
 
 
@@ -76,4 +77,4 @@ def _conform(rows: Rows, columns: tuple[str, ...]) -> Rows:
             items.append(Named(column, payload_field(column)))
     spread = Ref(PAYLOAD) if node.open else None
     keys = substreams.carry(rows.substream_keys, Projection(tuple(items), spread, rows.metadata is not None))
-    return Rows(Project(node, tuple(items), spread), rows.metadata, keys)
+    return Rows(Project(node, tuple(items), spread), rows.metadata, keys, rows.events and node.open)

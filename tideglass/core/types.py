@@ -22,7 +22,7 @@ Arrow is imported when the first column is made: a query is read and checked wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -71,6 +71,7 @@ OFFSET = "$offset"  # int64, place in the partition; for a computed row a hash o
 ORDER_COLUMNS = (SYSTEM_TIMESTAMP, ARRIVAL, INPUT, PARTITION, OFFSET)
 PAYLOAD = "$payload"  # RECORD: the fields of the event that no listed column shadows
 WINDOW_ID = "$window"  # NVARCHAR or NULL: what System.Window().Id shows
+EVENT_ID = "$EventId"  # NVARCHAR: a field of the payload, but one the scan makes and not the decoder
 SUBSTREAM = "$substream"  # string: canonical text of the OVER key tuple, absent without OVER
 
 
@@ -110,6 +111,15 @@ def type_of(field_: pa.Field) -> Type:
         if field_.type == arrow_type(type_):
             return type_
     raise TypeError(f"column {field_.name!r} has the Arrow type {field_.type}, which is no value type")
+
+
+def payload_column(path: Sequence[str]) -> str:
+    r"""The name of the column that holds one field of the event; no two fields have the same.
+
+    >>> payload_column(("engine", "rpm")), payload_column(("engine.rpm",))
+    ('$payload.engine.rpm', '$payload.engine\\.rpm')
+    """
+    return ".".join((PAYLOAD, *(key.replace("\\", "\\\\").replace(".", "\\.") for key in path)))
 
 
 def types_of(table: pa.Table) -> dict[str, Type]:

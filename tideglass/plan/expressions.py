@@ -12,10 +12,7 @@ from typing import TypeAlias
 
 from tideglass.core.errors import Span
 from tideglass.core.tags import tag
-from tideglass.core.types import PAYLOAD, Type
-
-#: A field of the payload that the scan decodes on its own is a column of this name.
-FIELD_PREFIX = PAYLOAD + "."
+from tideglass.core.types import PAYLOAD, Type, payload_column
 
 
 def span_field() -> Span:
@@ -181,7 +178,7 @@ def payload_field(name: str, *more: str, span: Span | None = None) -> Path:
 
 def field_column(keys: tuple[str, ...]) -> str:
     """The column in which the scan delivers a payload field."""
-    return FIELD_PREFIX + ".".join(keys)
+    return payload_column(keys)
 
 
 def fields_to_columns(expr: Expr) -> Expr:

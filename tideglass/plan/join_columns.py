@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP
+from tideglass.core.types import EVENT_ID, ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.plan.expressions import (
     Expr,
     Literal,
@@ -135,7 +135,9 @@ def _columns(exprs: Sequence[Expr]) -> dict[str, Expr]:
     for expr in exprs:
         for part in walk(expr):
             match part:
-                case Path(base=Ref(name=name), keys=keys) if _is_payload(name) and name not in whole:
+                case Path(base=Ref(name=name), keys=keys) if _is_payload(name) and (
+                    name not in whole or keys == (EVENT_ID,)  # which the payload itself lacks
+                ):
                     found.setdefault(_field_name(name, keys), part)
                 case Ref(name=name) if name not in _OF_THE_PAIR and (not _is_payload(name) or name in whole):
                     found.setdefault(name, part)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tideglass.core.types import PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.core.types import EVENT_ID, PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.plan.evaluated import aggregate_spec, analytic_specs, matching_of
 from tideglass.plan.expressions import (
     Expr,
@@ -478,9 +478,14 @@ def _fields(placer: _Placer) -> dict[str, InputFields]:
                 exprs += [item.expr for item in op.rows.items]
                 exprs += [op.rows.condition] if op.rows.condition is not None else []
         paths = {path for expr in exprs for path in payload_fields(expr)}
+        event_ids = (EVENT_ID,) in paths
+        paths.discard((EVENT_ID,))
         whole = any(PAYLOAD in references(fields_to_columns(expr)) for expr in exprs)
         before = result.get(scan.input, InputFields((), False, scan.payload_types))
         result[scan.input] = InputFields(
-            tuple(sorted(paths | set(before.paths))), whole or before.whole, scan.payload_types
+            tuple(sorted(paths | set(before.paths))),
+            whole or before.whole,
+            scan.payload_types,
+            event_ids or before.event_ids,
         )
     return result

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tideglass.core.errors import InputError, Source
-from tideglass.core.tags import tag
+from tideglass.core.tags import added_field, tag
 from tideglass.core.types import PARTITION, Type
 from tideglass.plan.expressions import Expr, Ref, references
 from tideglass.plan.nodes import MatchedValue, Named, PatternState, PatternVariable, TimeBound, Window
@@ -257,11 +257,15 @@ class JoinOp:
 @tag("InputFields")
 @dataclass(frozen=True, slots=True)
 class InputFields:
-    """What the decoder of an input has to deliver: single fields, and whether the whole payload."""
+    """What the decoder of an input has to deliver: single fields, and whether the whole payload.
+
+    event_ids: the scan is to make EVENT_ID too, which no decoder delivers.
+    """
 
     paths: tuple[tuple[str, ...], ...]
     whole: bool
     payload_types: tuple[tuple[str, Type], ...] = ()
+    event_ids: bool = added_field(default=False)
 
 
 @tag("LookingUp")

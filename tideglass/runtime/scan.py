@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.formats.decoded import Fields, column_name
+from tideglass.connect.inputs.identity import event_ids
 from tideglass.connect.inputs.reading import Chunk
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core import profile
@@ -26,6 +28,7 @@ from tideglass.core.failing import kept_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import (
     ARRIVAL,
+    EVENT_ID,
     INPUT,
     OFFSET,
     PARTITION,
@@ -237,7 +240,7 @@ class Scan:
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
         count, next_offset = 0, state.next_offset
         silence_held: bool | None = None
-        for chunk in chunks:
+        for chunk in map(partial(self._identified, partition_name), chunks):
             totals["rejected"] += sum(r.count for r in chunk.rejected)
             totals["bytes"] += chunk.bytes_read
             errors += [asdict(r) for r in chunk.rejected]
@@ -288,6 +291,14 @@ class Scan:
             after = self._idle_until(after, before)
             after = {r.id: self._place(r, partition, part, after[r.id])[1] for r in self.readers}
         return after
+
+    def _identified(self, partition_name: str, chunk: Chunk) -> Chunk:
+        """The chunk with EVENT_ID as a field of its events, if the query asks for it."""
+        if not self.topology.fields[self.input_name].event_ids:
+            return chunk
+        ids = event_ids(self.input_name, partition_name, chunk)
+        column = typed_field(column_name((EVENT_ID,)), Type.NVARCHAR)
+        return replace(chunk, table=chunk.table.append_column(column, ids))
 
     def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[SeenSilence]) -> dict[int, Ingress]:
         """Every reader's state after the silences; how they are ordered does not matter."""

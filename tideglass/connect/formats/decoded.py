@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core import types
-from tideglass.core.types import PAYLOAD, Type
+from tideglass.core.types import Type, payload_column
 
 #: Place of an event in what was decoded; a refused event keeps its own.
 LINE = "$line"
@@ -74,7 +74,7 @@ def column_name(path: Sequence[str]) -> str:
     >>> column_name(("engine", "rpm"))
     '$payload.engine.rpm'
     """
-    return ".".join((PAYLOAD, *path))
+    return payload_column(path)
 
 
 @dataclass(slots=True)

@@ -125,6 +125,7 @@ class FileInput:
                     int(arrival_time_ticks),
                     self.spec.delimiter,
                     self.spec.arrival,
+                    str(name),
                 )
 
     def ended(self, position: Position) -> frozenset[str]:

@@ -50,7 +50,10 @@ OFFSET_BITS = 40
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Bytes [begin, end) of a file, or row groups of Parquet; `ordinal` counts the partition's pieces."""
+    """Bytes [begin, end) of a file, or row groups of Parquet; `ordinal` counts the partition's pieces.
+
+    file: the path below that of the input's partition, the same wherever the input lies.
+    """
 
     path: str
     format: str
@@ -60,6 +63,7 @@ class Piece:
     arrival_time_ticks: int
     delimiter: str = ","
     arrival: Arrival | None = None
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +71,14 @@ class Chunk:
     """Decoded events of one partition, in order.
 
     table: the columns `Fields` asks for, `$arrival` (int64 ticks) and `$offset` (int64, ascending).
+    file: what the events were read from, as of a Piece; then the last OFFSET_BITS of an offset are a place in
+    it. Empty: offsets are places in the partition.
     """
 
     table: pa.Table
     rejected: tuple[Rejected, ...] = ()
     bytes_read: int = 0
+    file: str = ""
 
 
 def read_piece(piece: Piece, fields: Fields, level: str = "1.2") -> Iterator[Chunk]:
@@ -106,7 +113,7 @@ def _chunk(decoded: Decoded, bytes_read: int, piece: Piece, fields: Fields) -> C
     table = table.drop_columns([LINE])
     table = table.append_column(field(ARRIVAL, Type.DATETIME), pa.array(arrival, pa.int64()))
     table = table.append_column(field(OFFSET, Type.BIGINT), pa.array(offsets, pa.int64()))
-    return Chunk(table, rejected, bytes_read)
+    return Chunk(table, rejected, bytes_read, piece.file)
 
 
 def _decoded(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
