@@ -13,6 +13,7 @@ import pytest
 
 from tideglass.cli.new import make_project
 from tideglass.connect.topics import HeldPartition, TopicInput
+from tideglass.core.durable import sealed, unsealed
 from tideglass.core.errors import OutputError, StateError
 from tideglass.job.beginning import Beginning, begin
 from tideglass.job.directory import JobDirectory
@@ -222,7 +223,7 @@ def test_state_of_another_format_is_recognised_before_anything_is_written(bench:
 
 def test_a_manifest_that_is_none_is_named(bench: Bench):
     bench.directory.manifest.write_text("{")
-    with pytest.raises(StateError, match=r"manifest\.json cannot be read"):
+    with pytest.raises(StateError, match=r"\[STATE_DAMAGED\] .*manifest\.json does not say"):
         bench.begin()
 
 
@@ -238,13 +239,13 @@ def test_the_manifest_comes_back_as_it_was_written(bench: Bench):
 
 def test_a_manifest_of_another_version_is_told_apart(bench: Bench):
     bench.begin()
-    content = json.loads(bench.directory.manifest.read_text())
+    content = unsealed(json.loads(bench.directory.manifest.read_text()))
     content["identity"]["steps"] = 7
-    bench.directory.manifest.write_text(json.dumps(content))
+    bench.directory.manifest.write_text(json.dumps(sealed(content)))
     found = read_manifest(bench.directory.manifest)
     assert found is not None
     assert (found.identity, found.begun.generation) == (None, 1)
     assert told(bench, fresh=True) == ()
-    bench.directory.manifest.write_text(json.dumps(content | {"begun": []}))
-    with pytest.raises(StateError, match=r"manifest\.json cannot be read"):
+    bench.directory.manifest.write_text(json.dumps(sealed(content | {"begun": []})))
+    with pytest.raises(StateError, match=r"\[STATE_DAMAGED\] .*manifest\.json does not say"):
         bench.begin()

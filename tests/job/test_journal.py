@@ -52,5 +52,5 @@ def test_a_journal_that_somebody_edited_is_named(tmp_path: Path):
     path = tmp_path / "runs.jsonl"
     add(path, started(1))
     path.write_text("{}\n" + path.read_text())
-    with pytest.raises(StateError, match=r"runs\.jsonl: line 1 is no entry of a journal"):
+    with pytest.raises(StateError, match=r"\[STATE_DAMAGED\] .*runs\.jsonl cannot be read \(line 1: "):
         read_runs(path)

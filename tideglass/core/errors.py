@@ -105,6 +105,25 @@ class StateError(TideglassError):
     """A run directory or checkpoint does not fit the job that is to use it."""
 
 
+#: The ways out of damaged state. The first loses and doubles nothing, as long as the inputs are still there.
+REBUILD = (
+    "--start last builds the state anew from the inputs and goes on behind the rows that are written; "
+    "--fresh starts anew and replaces all rows"
+)
+RESTART = (
+    "--start TIME gives the rows from an output time on, with the state built anew; "
+    "--fresh starts anew and replaces all rows"
+)
+FRESH = "--fresh starts anew and replaces all rows"
+
+
+def damaged(path: object, problem: str, hint: str) -> StateError:
+    """A file of a job directory is not as it was written. problem: what shows it, a predicate of the file."""
+    return StateError(
+        f"[STATE_DAMAGED] {path} {problem}; a run that went on could give wrong rows\n  hint: {hint}"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class FailedRow:
     """A row that failed: what the expression read there, as JSON text, and its place in the total order.

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.errors import RESTART, damaged
 from tideglass.job.recovery import Positions
 from tideglass.runtime.beginning import PartitionBegin
 from tideglass.runtime.silences import SeenSilence
@@ -63,23 +65,27 @@ class Begun:
         }
 
     def save(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self)))
-        temporary.replace(path)
+        replace_file(path, json.dumps(sealed(asdict(self))).encode())
 
     @staticmethod
     def load(path: Path) -> Begun:
-        """What `save` wrote; the beginning of everything where nothing was written."""
+        """What `save` wrote; the beginning of everything where nothing was written.
+
+        Raises StateError for what is none.
+        """
         if not path.exists():
             return Begun()
-        saved = json.loads(path.read_text())
-        begins = {
-            name: {partition: _begin_of(each) for partition, each in partitions.items()}
-            for name, partitions in saved["begins"].items()
-        }
-        offsets, places = saved.get("offsets", {}), saved.get("places", {})
-        return Begun(begins, saved["recorded"], saved["behind_ticks"], offsets, places)
+        try:
+            saved = unsealed(json.loads(path.read_bytes()))
+            begins = {
+                name: {partition: _begin_of(each) for partition, each in partitions.items()}
+                for name, partitions in saved.pop("begins").items()
+            }
+            return Begun(begins, **saved)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise damaged(
+                path, f"does not say where its generation began to read ({error})", RESTART
+            ) from error
 
 
 def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:

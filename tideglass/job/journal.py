@@ -7,13 +7,12 @@ starts writes the end of such a one.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
+from tideglass.core.durable import append_lines, read_lines, sealed, unsealed
 from tideglass.core.errors import StateError
 
 
@@ -77,13 +76,13 @@ class Run:
 def read_runs(path: Path) -> list[Run]:
     """All runs, oldest first. Raises StateError for a journal that cannot be read."""
     try:
-        lines = path.read_text().splitlines()
-    except FileNotFoundError:
-        return []
+        lines = read_lines(path)
+    except ValueError as error:
+        raise _damaged(path, str(error)) from error
     runs: dict[int, Run] = {}
     for number, line in enumerate(lines, 1):
         try:
-            content: dict[str, Any] = json.loads(line)
+            content = unsealed(json.loads(line))
             if "how" in content:
                 content["how"] = Ended(content["how"])
                 end = RunEnd(**content)
@@ -94,18 +93,18 @@ def read_runs(path: Path) -> list[Run]:
                 start = RunStart(**content)
                 runs[start.run] = Run(start)
         except (ValueError, TypeError, KeyError) as error:
-            if number == len(lines):
-                break  # the process was killed while it wrote this line
-            raise StateError(f"{path}: line {number} is no entry of a journal: {error}") from error
+            raise _damaged(path, f"line {number}: {error}") from error
     return list(runs.values())
 
 
 def add(path: Path, entry: RunStart | RunEnd) -> None:
     """Add an entry, in place of a line that was cut by a crash; it is on the disk when this returns."""
-    whole = path.read_bytes() if path.exists() else b""
-    with path.open("r+b" if whole else "wb") as file:
-        file.truncate(whole.rfind(b"\n") + 1)
-        file.seek(0, os.SEEK_END)
-        file.write((json.dumps(asdict(entry)) + "\n").encode())
-        file.flush()
-        os.fsync(file.fileno())
+    append_lines(path, [json.dumps(sealed(asdict(entry)))])
+
+
+def _damaged(path: Path, problem: str) -> StateError:
+    """No row depends on the journal, so the way out needs no new start."""
+    return StateError(
+        f"[STATE_DAMAGED] {path} cannot be read ({problem}), so nobody knows what runs there were\n"
+        "  hint: rename it; the job goes on without it, and counts its runs anew"
+    )

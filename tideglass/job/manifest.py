@@ -20,7 +20,8 @@ from pydantic import TypeAdapter, ValidationError
 from tideglass.compile import Compiled
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
 from tideglass.connect.topics import TopicInput, TopicOutput
-from tideglass.core.errors import StateError
+from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.errors import FRESH, damaged
 from tideglass.core.tags import written
 from tideglass.job.settings import JobSettings
 from tideglass.job.start import StartMode, StartPlan
@@ -153,27 +154,23 @@ _ADAPTER = TypeAdapter(Manifest)
 def read_manifest(path: Path) -> Manifest | None:
     """The manifest in a file; None when there is none. Raises StateError for what is none at all."""
     try:
-        text = path.read_text()
+        body = path.read_bytes()
     except FileNotFoundError:
         return None
     try:
-        content = json.loads(text)
+        content = unsealed(json.loads(body))
         state_format = int(content["state_format"])
         generation = int(content.get("begun", {}).get("generation", 1))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StateError(f"{path} cannot be read ({error}); start a new run with --fresh") from error
+        raise damaged(path, f"does not say what job this is ({error})", FRESH) from error
     if state_format == STATE_FORMAT:
         with suppress(ValidationError):  # of a version that tells what a job is made of in another way
-            return _ADAPTER.validate_json(text)
+            return _ADAPTER.validate_json(json.dumps(content))
     begun = StartPlan(generation, False, StartMode.BEGINNING, f"state of format {state_format}")
     return Manifest(state_format, begun, None)
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Replace the manifest, wholly or not at all: from here on a run belongs to its generation."""
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("wb") as file:
-        file.write(_ADAPTER.dump_json(manifest, indent=2) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    content = sealed(_ADAPTER.dump_python(manifest, mode="json"))
+    replace_file(path, (json.dumps(content, indent=2) + "\n").encode())

@@ -13,7 +13,7 @@ from tideglass.job.begun import Begun
 from tideglass.job.metrics import Metrics
 from tideglass.job.recovery import CatchUp, Positions, logged_offset, positions_of, sizes, there_now
 from tideglass.job.topic_place import TopicPlace, positions_of_offsets
-from tideglass.runtime.scan import ScanState
+from tideglass.runtime.scan import saved_state
 from tideglass.runtime.snapshots import Snapshots
 
 
@@ -69,7 +69,7 @@ def _recover_files(metrics: Metrics, checkpoint: Path, batch: int, snapshots: Sn
     offset = logged_offset(checkpoint, batch)
     for name, partitions in positions_of(offset).items():
         for partition in partitions:
-            saved = snapshots.load(f"{name}/{partition}", offset["batch"])
-            if saved is not None:  # else the scan will say what is missing
+            if offset["batch"]:  # before the first batch there is no state
+                saved = saved_state(snapshots, f"{name}/{partition}", offset["batch"])
                 final = offset["inputs"][name][partition]["ended"]
-                metrics.take_report(ScanState.from_bytes(saved).report(name, partition, final=final))
+                metrics.take_report(saved.report(name, partition, final=final))

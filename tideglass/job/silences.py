@@ -8,12 +8,13 @@ arrived no earlier than estimated, an idle period has changed nothing and is for
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tideglass.core.durable import append_lines, read_lines, replace_file, sealed, unsealed
+from tideglass.core.errors import FRESH, damaged
 from tideglass.runtime.silences import SeenSilence
 
 #: An input and one of its partitions, by their names.
@@ -53,9 +54,7 @@ class SilenceJournal:
             return
         known[report["next_offset"]] = until_ticks
         line = _line((report["input"], report["partition"]), report["next_offset"], until_ticks)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(line)
+        append_lines(self.path, [line])
         if self.path.stat().st_size > self._most_bytes:
             self._write_anew()
             self._most_bytes = max(LONGEST_BYTES, 2 * self.path.stat().st_size)
@@ -68,29 +67,26 @@ class SilenceJournal:
     def _load(self) -> None:
         if self._loaded:
             return
+        try:
+            for line in read_lines(self.path):
+                each = unsealed(json.loads(line))
+                known = self._until_ticks.setdefault((each["input"], each["partition"]), {})
+                known[each["offset"]] = max(
+                    each["until_ticks"], known.get(each["offset"], each["until_ticks"])
+                )
+        except (ValueError, TypeError, KeyError) as error:
+            raise damaged(self.path, f"does not say when inputs were idle ({error})", FRESH) from error
         self._loaded = True
-        lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.exists() else []
-        for line in lines:
-            try:
-                each = json.loads(line)
-            except ValueError:  # the last line of a process that was killed while it wrote
-                continue
-            known = self._until_ticks.setdefault((each["input"], each["partition"]), {})
-            known[each["offset"]] = max(each["until_ticks"], known.get(each["offset"], each["until_ticks"]))
 
     def _write_anew(self) -> None:
-        temporary = self.path.with_suffix(".tmp")
-        temporary.write_text(
-            "".join(
-                _line(place, offset, until_ticks)
-                for place, known in self._until_ticks.items()
-                for offset, until_ticks in sorted(known.items())
-            ),
-            encoding="utf-8",
+        lines = (
+            _line(place, offset, until_ticks)
+            for place, known in self._until_ticks.items()
+            for offset, until_ticks in sorted(known.items())
         )
-        os.replace(temporary, self.path)
+        replace_file(self.path, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _line(place: Place, offset: int, until_ticks: int) -> str:
     entry = {"input": place[0], "partition": place[1], "offset": offset, "until_ticks": until_ticks}
-    return json.dumps(entry, separators=(",", ":")) + "\n"
+    return json.dumps(sealed(entry), separators=(",", ":"))

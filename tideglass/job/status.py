@@ -7,12 +7,12 @@ by its lock, so `read_status` answers from both.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from tideglass.core.durable import replace_file, sealed, unsealed
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import running
 
@@ -91,10 +91,12 @@ class Status:
 
 
 def write_status(directory: JobDirectory, status: Status) -> None:
-    """Replace the status file; a reader finds the old one or the new one."""
-    temporary = directory.status.with_suffix(".tmp")
-    temporary.write_text(json.dumps(status.to_json(), indent=1) + "\n")
-    os.replace(temporary, directory.status)
+    """Replace the status file; a reader finds the old one or the new one.
+
+    It is written every two seconds and tells people what is known elsewhere, so nobody waits for the disk.
+    """
+    body = json.dumps(sealed(status.to_json()), indent=1) + "\n"
+    replace_file(directory.status, body.encode(), synced=False)
 
 
 def read_status(directory: JobDirectory) -> Status | None:
@@ -103,7 +105,7 @@ def read_status(directory: JobDirectory) -> Status | None:
     A run that is gone without having said how it ended has failed.
     """
     try:
-        content: dict[str, Any] = json.loads(directory.status.read_text())
+        content = unsealed(json.loads(directory.status.read_text()))
         catching_up = content["catching_up"]
         content["state"] = State(content["state"])
         content["inputs"] = tuple(InputStatus(**each) for each in content["inputs"])

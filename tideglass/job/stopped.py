@@ -99,7 +99,7 @@ def stopped(generation: Path) -> Stopped:
             partition: LeftPartition(
                 state["number"],
                 state["position"],
-                _watermark_ticks(snapshots.load(f"{name}/{partition}", offset["batch"])),
+                _watermark_ticks(snapshots, f"{name}/{partition}", offset["batch"]),
             )
             for partition, state in partitions.items()
         }
@@ -154,11 +154,10 @@ def _files_read(generation: Path, batch: int, reached: TopicPlace) -> Mapping[st
         ) from error
 
 
-def _watermark_ticks(saved: bytes | None) -> int:
-    if saved is None:
-        return BEFORE_ALL_TICKS
+def _watermark_ticks(snapshots: Snapshots, sender: str, batch: int) -> int:
     try:
-        ingress = ScanState.from_bytes(saved).ingress.values()
-    except StateError:  # of another version: everything is read again, which is slow and right
+        saved = snapshots.load(sender, batch)
+        ingress = () if saved is None else ScanState.from_bytes(saved).ingress.values()
+    except StateError:  # damaged, or of another version: everything is read again, which is slow and right
         return BEFORE_ALL_TICKS
     return min((each.watermark_ticks for each in ingress), default=BEFORE_ALL_TICKS)

@@ -14,7 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tideglass.core.errors import StateError
+from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.errors import RESTART, damaged
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.job.recovery import Positions, logged_sources
 from tideglass.runtime.message import Kind, Message
@@ -46,19 +47,14 @@ class TopicPlace:
         """What `save` wrote; nothing where it wrote nothing. Raises StateError for what is none."""
         path = generation / REACHED
         try:
-            return TopicPlace(**json.loads(path.read_text()))
+            return TopicPlace(**unsealed(json.loads(path.read_bytes())))
         except FileNotFoundError:
             return TopicPlace()
         except (ValueError, TypeError) as error:
-            raise StateError(
-                f"{path} cannot be read ({error}), so nobody knows where the last run stopped\n"
-                "  hint: start at an output time instead, --start TIME"
-            ) from error
+            raise damaged(path, f"does not say where the last run stopped ({error})", RESTART) from error
 
     def save(self, generation: Path) -> None:
-        temporary = generation / f"{REACHED}.tmp"
-        temporary.write_text(json.dumps(asdict(self)))
-        temporary.replace(generation / REACHED)
+        replace_file(generation / REACHED, json.dumps(sealed(asdict(self))).encode())
 
     def behind(
         self, batch: int, checkpoint: Path, topics: Sequence[str], messages: Iterable[Message]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tideglass.core.errors import StateError
+from tideglass.core.errors import REBUILD, damaged
 from tideglass.runtime.message import Kind, Message, json_body
 from tideglass.runtime.snapshots import Snapshots
 
@@ -53,8 +53,5 @@ class Peers:
             return {}
         body = self.snapshots.load(_SENDER, batch)
         if body is None:
-            raise StateError(
-                f"the watermarks after batch {batch} are missing from {self.snapshots.directory}; the run "
-                "cannot go on, start a new one"
-            )
+            raise damaged(self.snapshots.path(_SENDER, batch), "is missing", REBUILD)
         return json.loads(body)

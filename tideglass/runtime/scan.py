@@ -23,7 +23,7 @@ from tideglass.connect.inputs.identity import event_ids
 from tideglass.connect.inputs.reading import Chunk
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core import profile
-from tideglass.core.errors import EvaluationError, StateError
+from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
 from tideglass.core.failing import kept_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import (
@@ -59,6 +59,7 @@ from tideglass.runtime.failure import located
 from tideglass.runtime.message import Message
 from tideglass.runtime.program import Program
 from tideglass.runtime.silences import SeenSilence, between_silences
+from tideglass.runtime.snapshots import Snapshots
 from tideglass.runtime.stage import Stage
 from tideglass.temporal.policies import estimated_arrival_ticks, idle_until, place
 from tideglass.temporal.progress import Progress, partition_name
@@ -155,7 +156,7 @@ class ScanState:
         try:
             table = from_bytes(body)
             header = json.loads((table.schema.metadata or {})[b"scan"])
-        except (pa.ArrowInvalid, KeyError, ValueError) as error:
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise StateError(f"the state of an input partition cannot be read: {error}") from error
         ingress: dict[int, Ingress] = {}
         held: dict[int, pa.Table] = {}
@@ -173,6 +174,20 @@ class ScanState:
             of_plain(header.get("failed", {})),
             header.get("quiet_until_ticks", BEFORE_ALL_TICKS),
         )
+
+
+def saved_state(snapshots: Snapshots, sender: str, batch: int) -> ScanState:
+    """What a partition carried from `batch` on. Raises StateError where it is missing or damaged.
+
+    sender: the input and the partition.
+    """
+    saved, path = snapshots.load(sender, batch), snapshots.path(sender, batch)
+    if saved is None:  # to begin anew would change rows
+        raise damaged(path, "is missing", REBUILD)
+    try:
+        return ScanState.from_bytes(saved)
+    except StateError as error:
+        raise damaged(path, f"cannot be used ({error})", REBUILD) from error
 
 
 @dataclass(frozen=True, slots=True)

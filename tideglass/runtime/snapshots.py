@@ -1,17 +1,19 @@
 """Snapshots: small states kept by sender and batch number in a directory beside the checkpoint.
 
-Written whole under a temporary name and renamed, so a reader finds all of one or nothing. Writing
-the same one again is harmless: the state of a batch is a function of its input.
+Written whole under a temporary name and renamed, so a reader finds all of one or nothing; one that was
+damaged later shows by its checksum. Writing the same one again is harmless: the state of a batch is a
+function of its input.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import uuid
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from tideglass.core.durable import replacing
+from tideglass.core.errors import REBUILD, damaged
 from tideglass.core.file_names import state_name
 from tideglass.core.profile import measured
 
@@ -19,6 +21,10 @@ from tideglass.core.profile import measured
 KEPT_BATCHES = 4
 
 _NAME = re.compile(r"(\d{10})\.state")
+#: A snapshot begins with this, the checksum of the rest, and a line end.
+_MAGIC = b"tideglass state "
+#: What earlier versions wrote begins so: an Arrow stream, or a JSON object. Its reader checks it.
+_WITHOUT_CHECKSUM = (b"\xff\xff\xff\xff", b"{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +35,27 @@ class Snapshots:
 
     @measured("reading state")
     def load(self, sender: str, batch: int) -> bytes | None:
-        """The state `sender` had after `batch`; None for a sender that had none yet."""
-        path = self._path(sender, batch)
-        return path.read_bytes() if path.exists() else None
+        """The state `sender` had after `batch`; None for a sender that had none yet.
+
+        Raises StateError for one that is damaged.
+        """
+        path = self.path(sender, batch)
+        try:
+            body = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        head, rest = body[: len(_MAGIC) + 9], body[len(_MAGIC) + 9 :]
+        if body.startswith(_WITHOUT_CHECKSUM):
+            return body
+        if head != _head(rest):
+            raise damaged(path, "is not what was written", REBUILD)
+        return rest
 
     @measured("writing state")
     def save(self, sender: str, batch: int, body: bytes) -> None:
-        path = self._path(sender, batch)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{uuid.uuid4().hex}")
-        temporary.write_bytes(body)
-        os.replace(temporary, path)
+        with replacing(self.path(sender, batch)) as file:
+            file.write(_head(body))
+            file.write(body)
 
     def forget_before(self, batch: int) -> None:
         """Remove what no restart can ask for once `batch` is committed."""
@@ -48,5 +64,9 @@ class Snapshots:
             if match and int(match[1]) <= batch - KEPT_BATCHES:
                 path.unlink(missing_ok=True)
 
-    def _path(self, sender: str, batch: int) -> Path:
+    def path(self, sender: str, batch: int) -> Path:
         return Path(self.directory) / state_name(sender) / f"{batch:010d}.state"
+
+
+def _head(body: bytes) -> bytes:
+    return _MAGIC + f"{zlib.crc32(body):08x}\n".encode()

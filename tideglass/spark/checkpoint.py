@@ -7,9 +7,10 @@ checkpoint themselves. A job that was moved must be told where they are now.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from tideglass.core.durable import replace_file
 
 _SCHEMAS = "_stateSchema"
 _METADATA = "state/*/_metadata/v2/[0-9]*"
@@ -46,11 +47,9 @@ def _relocate(file: Path, checkpoint: Path) -> bool:
         store["stateSchemaFilePaths"] = [_here(path, checkpoint, operator) for path in paths]
     if json.dumps(metadata) == before:
         return False
-    temporary = file.with_name(f".{file.name}.moved")
-    temporary.write_text(f"{version}\n{json.dumps(metadata, separators=(',', ':'))}")
     # The checksum is of the text before; without one the file is read as it is.
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-    os.replace(temporary, file)
+    replace_file(file, f"{version}\n{json.dumps(metadata, separators=(',', ':'))}".encode())
     return True
 
 

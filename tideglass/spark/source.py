@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from tideglass.connect.inputs.reading import Chunk
 from tideglass.connect.inputs.stream import StreamInput
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
-from tideglass.core.errors import EvaluationError, StateError
+from tideglass.core.errors import EvaluationError
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.plan.topology import Topology, check_partitions
 from tideglass.runtime.beginning import PartitionBegin
@@ -34,7 +34,7 @@ from tideglass.runtime.births import Share, born
 from tideglass.runtime.exchange import Exchange, Sink
 from tideglass.runtime.message import Message, failure
 from tideglass.runtime.profiled import profiled
-from tideglass.runtime.scan import Scan, ScanState, Silence
+from tideglass.runtime.scan import Scan, ScanState, Silence, saved_state
 from tideglass.runtime.silences import SeenSilence
 from tideglass.runtime.snapshots import Snapshots
 from tideglass.spark.processor import MESSAGE_SCHEMA
@@ -387,13 +387,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if batch == 0:
             return self.job.begins[input_name][partition].state
         sender = f"{input_name}/{partition}"
-        saved = self.job.snapshots.load(sender, batch)
-        if saved is None:
-            raise StateError(
-                f"the state of input partition {sender} after batch {batch} is missing from "
-                f"{self.job.snapshots.directory}; the run cannot go on, start a new one"
-            )
-        return ScanState.from_bytes(saved)
+        return saved_state(self.job.snapshots, sender, batch)
 
     def commit(self, end: dict[str, Any]) -> None:
         self.job.snapshots.forget_before(end["batch"])

@@ -93,7 +93,7 @@ class Ingress:
             reader = pa.ipc.open_stream(data)
             header = json.loads((reader.schema.metadata or {})[_HEADER])
             columns = reader.read_next_batch()
-        except (pa.ArrowInvalid, KeyError, ValueError) as error:
+        except (pa.ArrowException, OSError, StopIteration, KeyError, ValueError) as error:
             raise StateError(f"the state of an input partition cannot be read: {error}") from error
         if header["format"] != _FORMAT:
             raise StateError(

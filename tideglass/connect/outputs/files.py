@@ -21,6 +21,7 @@ import pyarrow.parquet
 
 from tideglass.connect.outputs.layout import csv_bytes, parquet_table
 from tideglass.connect.spec import OutputSpec
+from tideglass.core.durable import sync_folder
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat, string_buffers
 from tideglass.core.rows import json_lines
@@ -88,7 +89,7 @@ def commit(staged: Sequence[Staged]) -> int:
         for batch_id, generation in {(part.batch_id, part.generation) for part in parts}:
             _remove_rest(root, batch_id, generation, current)
         if root.is_dir():
-            _sync(root)
+            sync_folder(root)
     return sum(each.rows for each in staged)
 
 
@@ -133,12 +134,3 @@ def _remove_rest(root: Path, batch_id: int, generation: int, current: set[str]) 
         stage_batch = file.name.split("-", 1)[0]
         if stage_batch.isdigit() and int(stage_batch) <= batch_id:
             file.unlink(missing_ok=True)
-
-
-def _sync(directory: Path) -> None:
-    """Make renames durable: a directory is a file too."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -23,7 +22,8 @@ from typing import Protocol
 from tideglass.connect.reference.references import Known
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
-from tideglass.core.errors import StateError
+from tideglass.core.durable import append_lines, read_lines, sealed, unsealed
+from tideglass.core.errors import FRESH, damaged
 from tideglass.core.file_names import state_name
 
 #: How often new snapshots are looked for (`asa.md` 6.3: every minute).
@@ -79,10 +79,10 @@ class JournaledReferences:
         if len(found) < count:
             found = self._load(name)
         if len(found) < count:
-            raise StateError(
-                f"{self._path(name)} has {len(found)} snapshots of the reference input {name!r}, but the "
-                f"batch counts on {count}; start a new run with --fresh"
+            problem = (
+                f"has {len(found)} snapshots of the reference input {name!r}, but the batch counts on {count}"
             )
+            raise damaged(self._path(name), problem, FRESH)
         return found[:count]
 
     def forget(self) -> None:
@@ -97,21 +97,15 @@ class JournaledReferences:
 
     def _load(self, name: str) -> list[FileSnapshot]:
         path = self._path(name)
-        whole = path.read_text(encoding="utf-8") if path.exists() else ""
-        lines = whole[: whole.rfind("\n") + 1].splitlines()  # a crash may have cut the last one
-        self._read[name] = [FileSnapshot(**json.loads(line)) for line in lines]
-        return self._read[name]
+        try:
+            found = [FileSnapshot(**unsealed(json.loads(line))) for line in read_lines(path)]
+        except (ValueError, TypeError) as error:
+            raise damaged(path, f"does not say which reference data was found ({error})", FRESH) from error
+        self._read[name] = found
+        return found
 
     def _add(self, name: str, fresh: Sequence[FileSnapshot]) -> None:
-        path = self._path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        whole = path.read_bytes() if path.exists() else b""
-        with path.open("r+b" if whole else "wb") as file:
-            file.truncate(whole.rfind(b"\n") + 1)
-            file.seek(0, os.SEEK_END)
-            file.writelines((json.dumps(asdict(each)) + "\n").encode() for each in fresh)
-            file.flush()
-            os.fsync(file.fileno())
+        append_lines(self._path(name), (json.dumps(sealed(asdict(each))) for each in fresh))
 
 
 __all__ = ["LOOK_SECONDS", "JournaledReferences", "ReferenceInput"]

@@ -8,7 +8,6 @@ one that is gone; a row that has changed is both.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ import pyarrow.parquet
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec, SqlSpec
 from tideglass.core import sql
+from tideglass.core.durable import replacing
 from tideglass.core.errors import InputError
 from tideglass.core.file_names import state_name
 from tideglass.core.time import NANOSECONDS_PER_TICK, TICKS_PER_SECOND, format_ticks
@@ -154,10 +154,8 @@ class SqlReference:
     def _stored(self, rows: pa.Table, taken_ticks: int, effective_ticks: int | None) -> FileSnapshot:
         """The rows as a file that is there wholly or not at all."""
         path = Path(self.directory) / state_name(self.name) / f"{taken_ticks}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        pq.write_table(rows, temporary)
-        os.replace(temporary, path)
+        with replacing(path) as file:
+            pq.write_table(rows, file)
         return FileSnapshot.found(self.name, path, "parquet", effective_ticks=effective_ticks)
 
 

@@ -1,0 +1,147 @@
+"""Files that survive a crash: replaced wholly or not at all, or grown line by line.
+
+What these functions have written is on the disk when they return, so neither a killed process nor a power
+loss leaves half of it, or an empty file under the final name. A file that is only for people may be replaced
+without waiting for the disk (`synced=False`).
+
+A document or a line can carry a checksum of its content (`sealed`), which tells a damaged one from a whole
+one. What was written without a checksum, by an earlier version, is taken as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+import zlib
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+#: The key of the checksum in a sealed document.
+CHECKSUM = "checksum"
+
+_BLOCK_BYTES = 1 << 16
+
+
+@contextmanager
+def replacing(path: Path, *, synced: bool = True) -> Generator[BinaryIO]:
+    """A file to write to, which takes the place of `path` when the block ends without an error.
+
+    A reader finds the old content or the new one, at every moment. Missing folders are made.
+    """
+    _make_folder(path.parent)
+    # Two attempts of one task may write the same file at the same time.
+    temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            if synced:
+                file.flush()
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if synced:
+        sync_folder(path.parent)
+
+
+def replace_file(path: Path, body: bytes, *, synced: bool = True) -> None:
+    """Replace the content of a file, or make it, wholly or not at all."""
+    with replacing(path, synced=synced) as file:
+        file.write(body)
+
+
+def append_lines(path: Path, lines: Iterable[str]) -> None:
+    """Add lines to a file, or make it. A last line that a crash has cut is dropped first.
+
+    lines: without their line ends.
+    """
+    is_new = not path.exists()
+    if is_new:
+        _make_folder(path.parent)
+    with path.open("wb" if is_new else "r+b") as file:
+        file.truncate(_end_of_lines(file))
+        file.seek(0, os.SEEK_END)
+        file.write("".join(f"{line}\n" for line in lines).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    if is_new:
+        sync_folder(path.parent)
+
+
+def read_lines(path: Path) -> list[str]:
+    """The whole lines of a file, none where there is no file. A last line that a crash has cut is left out.
+
+    Raises ValueError for a line that is not UTF-8.
+    """
+    try:
+        body = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    return [line.decode() for line in body[: body.rfind(b"\n") + 1].split(b"\n")[:-1]]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make it durable which files a folder has: a rename is a change of the folder."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a JSON document with its checksum."""
+    return {**content, CHECKSUM: _checksum(content)}
+
+
+def unsealed(content: Any) -> dict[str, Any]:
+    """The content of a JSON document without its checksum, if it has one.
+
+    Raises ValueError for a document whose checksum is another, and for what is no JSON object.
+
+    >>> unsealed({"rows": 1}), unsealed(sealed({"rows": 1}))
+    ({'rows': 1}, {'rows': 1})
+    >>> unsealed({**sealed({"rows": 1}), "rows": 3})
+    Traceback (most recent call last):
+    ValueError: its content is not what its checksum says
+    """
+    if not isinstance(content, dict):
+        raise ValueError("it is no JSON object")
+    found = dict(cast("dict[str, Any]", content))
+    checksum = found.pop(CHECKSUM, None)
+    if checksum is not None and checksum != _checksum(found):
+        raise ValueError("its content is not what its checksum says")
+    return found
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Of the values as JSON tells them apart: neither spaces nor the order of keys count."""
+    plain = json.loads(json.dumps(content))
+    return f"{zlib.crc32(json.dumps(plain, sort_keys=True, separators=(',', ':')).encode()):08x}"
+
+
+def _end_of_lines(file: BinaryIO) -> int:
+    """Where the last whole line of a file ends; 0 for none."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        begin = max(0, end - _BLOCK_BYTES)
+        file.seek(begin)
+        found = file.read(end - begin).rfind(b"\n")
+        if found >= 0:
+            return begin + found + 1
+        end = begin
+    return 0
+
+
+def _make_folder(folder: Path) -> None:
+    missing: list[Path] = []
+    while not folder.exists():
+        missing.append(folder)
+        folder = folder.parent
+    for each in reversed(missing):
+        each.mkdir(exist_ok=True)
+        sync_folder(each.parent)
