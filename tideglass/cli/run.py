@@ -139,12 +139,13 @@ def run(
     for text, count in failures(metrics).items():
         console.print(f"{count:,} rows left out, the first by\n{text}", style="yellow", markup=False)
     for name, spec in job.outputs.items():
-        rows = metrics.output_rows.get(name, 0)
+        rows, before = metrics.output_rows.get(name, 0), metrics.rows_before.get(name, 0)
+        in_all = f", {rows + before:,} since the state began" if before else ""
         if isinstance(spec, TopicOutput):
             place = f"the topic {spec.topic}"
         else:
             place = "the console" if spec.path is None else str(spec.path)
-        console.print(f"{name}: {rows:,} rows to {place}", markup=False)
+        console.print(f"{name}: {rows:,} rows to {place}{in_all}", markup=False)
     if profile is not None:
         for table in profile_tables(profile):
             console.print(table)

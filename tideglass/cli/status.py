@@ -64,7 +64,11 @@ def status_lines(found: Status) -> list[str]:
     shown = [f"{name} {value:,}" for name, value in found.counters.items() if value]
     if shown:
         lines.append(f"  since the state began: {', '.join(shown)}")
-    lines += [f"  output {name}: {rows:,} rows in this run" for name, rows in found.rows.items()]
+    in_all = {**found.rows, **found.rows_in_all}  # an earlier version knew the rows of its run only
+    for name, rows in in_all.items():
+        of_run = found.rows.get(name, 0)
+        more = f", {rows:,} since the state began" if rows != of_run else ""
+        lines.append(f"  output {name}: {of_run:,} rows in this run{more}")
     if found.error:
         lines.append(f"  last error: {found.error}")
     return lines

@@ -155,6 +155,7 @@ class Account:
             watermark_delay_seconds=metrics.watermark_delay_seconds,
             counters=metrics.by_api_name(),
             rows=dict(metrics.output_rows),
+            rows_in_all=metrics.rows_in_all,
             catching_up=catch_up.status(now_seconds) if catch_up is not None and behind else None,
             error=error or (_refusal(metrics.errors[-1]) if metrics.errors else None),
         )

@@ -67,8 +67,8 @@ class FailedRows:
 class Metrics:
     """The newest facts of every partition, and what each output has been given by this run.
 
-    read_before: events by input that earlier runs of the same generation read. catch_up: how far the run has
-    come in what was there when it started.
+    read_before: events by input that earlier runs of the same generation read. rows_before: rows by output
+    that they gave. catch_up: how far the run has come in what was there when it started.
     """
 
     partitions: dict[tuple[str, str, int], PartitionFacts] = field(
@@ -83,6 +83,7 @@ class Metrics:
         default_factory=dict[tuple[tuple[str, str], int], FailedRows]
     )
     read_before: Mapping[str, int] = field(default_factory=dict[str, int])
+    rows_before: Mapping[str, int] = field(default_factory=dict[str, int])
     catch_up: CatchUp | None = None
 
     def take_batch(self, messages: Iterable[Message], rows: Mapping[str, int]) -> None:
@@ -162,6 +163,12 @@ class Metrics:
         return {name: count - self.read_before.get(name, 0) for name, count in self.events_by_input.items()}
 
     @property
+    def rows_in_all(self) -> dict[str, int]:
+        """Rows by output that this run and earlier ones of the same generation gave."""
+        names = {**self.rows_before, **self.output_rows}
+        return {name: self.rows_before.get(name, 0) + self.output_rows.get(name, 0) for name in names}
+
+    @property
     def rejected(self) -> int:
         """Events the deserializer refused, of all inputs."""
         by_partition = {(seen.input, seen.partition): seen.rejected for seen in self.partitions.values()}
@@ -182,6 +189,6 @@ class Metrics:
             totals["DeserializationError"] = totals.get("DeserializationError", 0) + seen.rejected
             totals["InputEventBytes"] = totals.get("InputEventBytes", 0) + seen.bytes
         totals["Errors"] = sum(failed.count for failed in self.failed_rows.values())
-        if self.output_rows:  # what Spark's own sinks write is not counted here
-            totals["OutputEvents"] = sum(self.output_rows.values())
+        if rows := self.rows_in_all:  # what Spark's own sinks write is not counted here
+            totals["OutputEvents"] = sum(rows.values())
         return totals

@@ -10,6 +10,7 @@ from tideglass.connect.inputs.stream import StreamInput
 from tideglass.connect.topics import HeldPartition
 from tideglass.job.beginning import Beginning
 from tideglass.job.begun import Begun
+from tideglass.job.counts import Counts
 from tideglass.job.metrics import Metrics
 from tideglass.job.recovery import CatchUp, Positions, logged_offset, positions_of, sizes, there_now
 from tideglass.job.topic_place import TopicPlace, positions_of_offsets
@@ -40,11 +41,13 @@ def recover(
     state: Path,
     inputs: Sequence[StreamInput],
     place: TopicPlace,
+    counts: Counts,
     there: Mapping[str, Mapping[int, HeldPartition]],
 ) -> None:
     """What is known before the first batch: the totals of earlier runs, and what there is to catch up with.
 
-    state: the generation's directory. inputs: of files. place: of the topics. there: what the topics hold.
+    state: the generation's directory. inputs: of files. place: of the topics. counts: of the
+    outputs. there: what the topics hold.
     """
     batch = beginning.batch if place.batch is None else place.batch
     checkpoint = state / "checkpoint"
@@ -53,7 +56,10 @@ def recover(
             metrics.take_report(report)
     if batch is not None and inputs:
         _recover_files(metrics, checkpoint, batch, Snapshots(str(state / "ingress")))
+    for report in counts.stages.values():
+        metrics.take_report(report)
     metrics.read_before = metrics.events_by_input
+    metrics.rows_before = counts.up_to(beginning.batch)  # Spark runs what is behind that batch, again or not
     read = positions_behind(batch, checkpoint, inputs, beginning.begun, place)
     of_files = {name: of for name, of in read.items() if name not in there}
     # Of a topic that Spark is to begin, nobody knows where that is before the first batch.

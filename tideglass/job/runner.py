@@ -28,6 +28,7 @@ from tideglass.core.file_names import folder_name
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.job.account import Account, signals
 from tideglass.job.beginning import Beginning, begin
+from tideglass.job.counts import Counts
 from tideglass.job.directory import JobDirectory
 from tideglass.job.journal import RunStart
 from tideglass.job.lock import RunLock
@@ -156,7 +157,8 @@ def run(
             state = directory.generation(beginning.plan.generation)
             there = {name: look(topic, None) for name, topic in job.topics.items()}
             with account.changing():
-                recover(metrics, beginning, state, _files(job, beginning), TopicPlace.load(state), there)
+                place, counts = TopicPlace.load(state), Counts.load(state)
+                recover(metrics, beginning, state, _files(job, beginning), place, counts, there)
             query = _start(job, account, watch, spark, profile)
             take_signals()
             account.running()
@@ -221,6 +223,7 @@ def _start(
     session = _session(job, directory, spark)
     checkpoint = state / "checkpoint"
     place = TopicPlace.load(state) if job.topics else TopicPlace()
+    counts = Counts.load(state)
     replayed = state / REPLAYED
     # Where topics are read again, all inputs go on to what is new in one batch.
     together = begun.reads_again and bool(job.topics)
@@ -252,18 +255,25 @@ def _start(
         tell_of_replay(positions_behind(place.batch, checkpoint, inputs, begun, place))
 
     def commit(batch_id: int, messages: list[Message]) -> None:
-        nonlocal place
+        nonlocal place, counts
         began = time.monotonic()
         generation = beginning.plan.generation
         if job.topics:
             peers.take(batch_id, messages)
         given = commit_batch(batch_id, rows_given(messages), topology.outputs, job.outputs, generation)
+        scanned: list[str] = []
         for message in messages:
             if message.kind is Kind.REPORT:
-                silences.take(message.json())
+                report = message.json()
+                silences.take(report)
+                if "next_offset" in report:
+                    scanned.append(f"{report['input']}/{report['partition']}")
+        snapshots.sync(scanned)
         if job.topics:  # once its rows are given, and before anything is said of them
             place = place.behind(batch_id, checkpoint, tuple(job.topics), messages)
             place.save(state)
+        counts = counts.after(batch_id, given.rows, messages)
+        counts.save(state)
         catch_up = account.metrics.catch_up
         catches_up = catch_up is not None and not catch_up.done
         waits = together and not place.replayed

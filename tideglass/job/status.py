@@ -65,7 +65,10 @@ class CatchUpStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A run's account of itself. Times are ISO text; counters have the names of the service's API."""
+    """A run's account of itself. Times are ISO text; counters have the names of the service's API.
+
+    batches, events, rows: of this run. counters, rows_in_all: since the state began.
+    """
 
     job: str
     run: int
@@ -83,6 +86,7 @@ class Status:
     watermark_delay_seconds: float | None = None
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
+    rows_in_all: Mapping[str, int] = field(default_factory=dict[str, int])
     catching_up: CatchUpStatus | None = None
     error: str | None = None
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tideglass.core.durable import replacing
+from tideglass.core.durable import replacing, sync_files
 from tideglass.core.errors import REBUILD, damaged
 from tideglass.core.file_names import state_name
 from tideglass.core.profile import measured
@@ -52,10 +53,16 @@ class Snapshots:
         return rest
 
     @measured("writing state")
-    def save(self, sender: str, batch: int, body: bytes) -> None:
-        with replacing(self.path(sender, batch)) as file:
+    def save(self, sender: str, batch: int, body: bytes, *, synced: bool = True) -> None:
+        """Keep the state after a batch. synced: on the disk when this returns; else see `sync`."""
+        with replacing(self.path(sender, batch), synced=synced) as file:
             file.write(_head(body))
             file.write(body)
+
+    def sync(self, senders: Iterable[str]) -> None:
+        """See that the newest snapshot of each sender is on the disk."""
+        newest = (max(self.path(each, 0).parent.glob("*.state"), default=None) for each in senders)
+        sync_files([path for path in newest if path is not None])
 
     def forget_before(self, batch: int) -> None:
         """Remove what no restart can ask for once `batch` is committed."""

@@ -345,7 +345,8 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             final=unit.ended,
             known=partition.known,
         )
-        self.job.snapshots.save(sender, partition.to_batch, after.to_bytes())
+        # The driver syncs those of all tasks together, before the batch counts as done.
+        self.job.snapshots.save(sender, partition.to_batch, after.to_bytes(), synced=False)
         return messages
 
     def _read(self, scan: Scan, source: StreamInput, of: Unit | Peer) -> Iterator[Chunk]:
