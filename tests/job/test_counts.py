@@ -24,9 +24,13 @@ def reports(failed: int) -> list[Message]:
     return [Message(0, 1, Kind.REPORT, 0, "stage 1 key group 0", json_body(body))]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.lists(st.sampled_from(KILLS), max_size=3)))
+BATCHES = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 2), st.lists(st.sampled_from(KILLS), max_size=3))
 )
+
+
+@settings(deadline=None, max_examples=60)
+@given(BATCHES)
 def test_rows_are_counted_once_over_kills_at_every_place(batches: list[tuple[int, int, list[str]]]) -> None:
     """A batch: its rows, how many it leaves out, and the kills that its attempts meet."""
     with tempfile.TemporaryDirectory() as folder:
