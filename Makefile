@@ -5,6 +5,7 @@
 #   make test        all tests        make test-fast   those that start no Spark (make test-spark: the others)
 #   make check       what CI does: format, lint, types, all tests
 #   make kafka       the toll example on a real Kafka broker, which it starts
+#   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
 #   make costs       keep what kernels cost now as the thresholds of tests/costs
 #   make bench       our engine beside Flink SQL, Structured Streaming and DuckDB; BENCH="--help" for more
 #   make clean       remove what the targets made
@@ -16,7 +17,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kafka test test-fast test-spark check format-check lint types bench costs clean
+.PHONY: help setup demo kafka test test-fast test-spark check format-check lint types bench fuzz costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -65,6 +66,9 @@ check: format-check lint types test
 
 bench: $(READY)
 	@$(BIN)/python bench/run.py $(BENCH)
+
+fuzz: $(READY)
+	@$(BIN)/python tests/fuzz $(FUZZ)
 
 costs: $(READY)
 	@$(BIN)/python tests/costs/kernel_costs.py --renew

@@ -218,6 +218,12 @@ def test_a_csv_row_that_is_no_utf8_is_refused(tmp_path: Path):
     assert (read.a, read.errors) == (["1", "4"], [(INVALID_DATA, 1)])
 
 
+def test_a_row_of_another_length_that_is_no_utf8_is_refused_alone(tmp_path: Path):
+    long = "x" * 200_000
+    read = Read(tmp_path / "in.csv", b'a,b\n1,2\n\xff\n"3\n",4\n5,\xff,6\n%s,7\n' % long.encode())
+    assert (read.a, read.errors) == (["1", "3\n", long], [(INVALID_DATA, 2)])
+
+
 def test_a_stray_quote_is_a_character(tmp_path: Path):
     read = Read(tmp_path / "in.csv", 'a,b\n5",2\n6,7\n')
     assert (read.a, read.errors) == (['5"', "6"], [])
@@ -242,9 +248,9 @@ def test_an_empty_field_is_empty_text_or_null(tmp_path: Path):
 # ---------------------------------------------------------------- Parquet
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
+def parquet_bytes(table: pa.Table, **how: Any) -> bytes:
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
+    pq.write_table(table, sink, **how)
     return sink.getvalue().to_pybytes()
 
 
@@ -252,6 +258,18 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path):
     for content in (b"no parquet", parquet_bytes(pa.table({"a": [1, 2, 3]}))[:-20]):
         read = Read(tmp_path / "in.parquet", content)
         assert (read.a, read.errors) == ([], [(INVALID_DATA, 1)])
+
+
+def test_a_broken_row_group_of_parquet_is_refused_alone(tmp_path: Path):
+    table = pa.table({"a": list(range(9)), "b": [f"text {n}" for n in range(9)]})
+    content = bytearray(parquet_bytes(table, row_group_size=3))
+    file = pq.ParquetFile(pa.py_buffer(bytes(content)))
+    begin = file.metadata.row_group(1).column(0).data_page_offset
+    content[begin : begin + 8] = b"\xff" * 8
+    read = Read(tmp_path / "in.parquet", bytes(content))
+    assert (read.a, read.errors) == ([0, 1, 2, 6, 7, 8], [(INVALID_DATA, 3)])
+    assert "row group 1" in read.rejected[0].message
+    assert len(Read(tmp_path / "in.parquet", bytes(content), Fields((("b",),))).column("$payload.b")) == 9
 
 
 def test_an_unsigned_integer_too_large_is_refused(tmp_path: Path):

@@ -18,7 +18,7 @@ from fuzz.trial import Trial, holds
 from tideglass.bind.binder import bind
 from tideglass.cli.check import known_inputs, summary
 from tideglass.core.errors import ProjectError, TideglassError
-from tideglass.job.project import load_project
+from tideglass.job.project import Project, load_project
 from tideglass.job.test_config import case_inputs, case_reference, case_settings, load_test_config
 from tideglass.lang.parser import parse
 
@@ -96,19 +96,21 @@ def check(trial: Trial) -> None:
         for beside in ("outside.json", "outside.js", "x.js"):
             (Path(outer) / beside).write_text("{}")
         with _opened() as opened:
-            _check_project(folder)
-            _check_tests(folder)
+            project = _check_project(folder)
+            if project is not None:
+                _check_tests(project)
         inside = folder.resolve()
         outside = [path for path in opened if not path.is_relative_to(inside)]
         holds(not outside, "a file outside of the project is read", outside)
 
 
-def _check_project(folder: Path) -> None:
+def _check_project(folder: Path) -> Project | None:
+    """What `tideglass check` does; the project, unless its files are refused."""
     try:
         project = load_project(folder)
     except ProjectError as error:
         _names_files(error, folder)
-        return
+        return None
     try:
         bound = bind(
             parse(project.query),
@@ -119,38 +121,32 @@ def _check_project(folder: Path) -> None:
         )
     except TideglassError as error:
         holds(str(error).strip(), "an error says nothing", type(error))
-        return
+        return project
     for warning in bound.warnings:
         warning.render(project.query)
     summary(project, bound.plan)
+    return project
 
 
-def _check_tests(folder: Path) -> None:
+def _check_tests(project: Project) -> None:
+    """What `tideglass test` reads before it runs a query."""
     try:
-        config = load_test_config(folder / "test" / "testConfig.json")
+        config = load_test_config(project.test_config, project.bounds)
         for case in config.cases:
             case_inputs(case)
             case_reference(case)
+            case_settings(case, project.settings)
     except TideglassError as error:
-        _names_files(error, folder)
-        return
-    try:
-        settings = load_project(folder).settings
-    except ProjectError:
-        return
-    for case in config.cases:
-        case_settings(case, settings)
+        _names_files(error, project.folder)
 
 
 def _names_files(error: TideglassError, folder: Path) -> None:
     """Every problem begins with a file: as seen from the project, or with its whole path."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     holds(lines, "an error says nothing", type(error))
-    named = lines[0].startswith(str(folder)) or any(
-        lines[0].startswith(f"{path.relative_to(folder).as_posix()}: ") for path in folder.rglob("*")
-    )
-    missing = ": the file does not exist" in lines[0]
-    holds(named or missing, "a problem of a project names no file", lines[0])
+    names = [str(folder), *(path.name for path in folder.rglob("*")), "testConfig.json"]
+    named = any(name in lines[0] for name in names) or ": the file does not exist" in lines[0]
+    holds(named, "a problem of a project names no file", lines[0])
 
 
 _watching: list[list[Path]] = []

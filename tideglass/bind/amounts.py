@@ -9,6 +9,8 @@ from tideglass.lang import nodes as tree
 
 #: No window, session or LIMIT DURATION may be longer (`asa.md` 3.1).
 LONGEST_TICKS = 7 * TICKS_PER_DAY
+#: Longer than any time there is; stands for what a float holds no number for.
+_BEYOND_TICKS = float(1 << 62)
 
 
 def constant(node: tree.Expr) -> int | float | None:
@@ -45,7 +47,9 @@ def signed_ticks(duration: tree.Duration, what: str, diagnostics: Diagnostics) -
         )
     if unit_ticks is None or amount is None:
         return None
-    return amount * unit_ticks if isinstance(amount, int) else round(amount * unit_ticks)
+    if isinstance(amount, int):
+        return amount * unit_ticks
+    return round(max(-_BEYOND_TICKS, min(_BEYOND_TICKS, amount * unit_ticks)))  # infinity has no ticks
 
 
 def positive_ticks(duration: tree.Duration, what: str, diagnostics: Diagnostics) -> int | None:

@@ -95,6 +95,11 @@ def _record_merge(args: Sequence[Sql]) -> Sql:
     return Sql(f"coalesce({merged}, '{{}}')", Type.RECORD)
 
 
+def _record_only(args: Sequence[Sql]) -> Sql:
+    (value,) = args
+    return value if value.type is Type.RECORD else Sql("NULL", Type.NULL)
+
+
 def _record_has(args: Sequence[Sql]) -> Sql:
     record, name = args
     if record.type is Type.NULL:
@@ -162,6 +167,14 @@ ENGINE_SCALARS: tuple[ScalarSignature, ...] = (
         _record_merge,
         min_args=1,
         variadic=True,
+        strict=False,
+    ),
+    scalar(
+        "record.only",
+        "engine",
+        (Kind.ANY,),
+        "A value that is a record; NULL for any other.",
+        _record_only,
         strict=False,
     ),
     scalar(

@@ -25,7 +25,7 @@ from tideglass.connect.formats.decoded import (
     Ints,
     Refusals,
 )
-from tideglass.connect.formats.json_text import BYTE_ORDER_MARK, newlines
+from tideglass.connect.formats.json_text import BYTE_ORDER_MARK, newlines, texts_between
 from tideglass.connect.formats.records import decode_columns
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured
@@ -37,6 +37,8 @@ arrow_csv = cast("Any", pyarrow.csv)
 DELIMITERS = {"comma": ",", "semicolon": ";", "space": " ", "tab": "\t", "bar": "|"}
 
 _LONGEST_BLOCK = 1 << 30
+# The reader bounds rows; Python's own limit of 128 KB would refuse fields the fast parser takes.
+csv.field_size_limit(_LONGEST_BLOCK)
 
 
 def row_bounds(data: Bytes, delimiter: str) -> Ints:
@@ -131,8 +133,9 @@ def decode_csv(
     wrong: list[int] = []
     block = data[int(bounds[0]) : int(bounds[-1])].tobytes()
     table = _parse(block, len(names), delimiter, wrong)
-    if table.num_rows + len(wrong) != len(bounds) - 1:
-        wrong.clear()  # a carriage return inside a field: the fast parser took it for a line end
+    if table is None or table.num_rows + len(wrong) != len(bounds) - 1:
+        # A carriage return inside a field: the fast parser took it for a line end.
+        wrong.clear()
         rows = [data[start:stop].tobytes() for start, stop in pairwise(bounds.tolist())]
         table = _parse_each(rows, len(names), delimiter, wrong)
     complete = np.ones(len(bounds) - 1, np.bool_)
@@ -162,29 +165,46 @@ def _blank_rows(data: Bytes, bounds: Ints) -> np.ndarray[Any, np.dtype[np.bool_]
     return (lengths == 1) & (first == 10) | (lengths == 2) & (first == 13)
 
 
-def _parse(block: bytes, columns: int, delimiter: str, wrong: list[int]) -> pa.Table:
-    """The rows as binary columns; the indexes of rows with another number of fields go to `wrong`."""
+def _parse(block: bytes, columns: int, delimiter: str, wrong: list[int]) -> pa.Table | None:
+    """The rows as binary columns; the indexes of rows with another number of fields go to `wrong`.
+
+    None where the fast parser gives up: over rows of another length in bytes that are no UTF-8.
+    """
 
     def skip(row: Any) -> str:
         wrong.append(int(row.number) - 1)
         return "skip"
 
     names = [f"c{place}" for place in range(columns)]
-    return arrow_csv.read_csv(
-        io.BytesIO(block),
-        read_options=arrow_csv.ReadOptions(
-            use_threads=False, column_names=names, block_size=min(_LONGEST_BLOCK, len(block) + 1)
-        ),
-        parse_options=arrow_csv.ParseOptions(
-            delimiter=delimiter,
-            newlines_in_values=b'"' in block,
-            ignore_empty_lines=False,
-            invalid_row_handler=skip,
-        ),
-        convert_options=arrow_csv.ConvertOptions(
-            check_utf8=False, column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False
-        ),
-    )
+    try:
+        return arrow_csv.read_csv(
+            io.BytesIO(block),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, column_names=names, block_size=min(_LONGEST_BLOCK, len(block) + 1)
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=delimiter,
+                newlines_in_values=b'"' in block,
+                ignore_empty_lines=False,
+                # Arrow makes text of a row before it asks the handler, and complains where it cannot.
+                invalid_row_handler=skip if _is_utf8(block) else None,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                check_utf8=False, column_types=dict.fromkeys(names, pa.binary()), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+
+
+def _is_utf8(block: bytes) -> bool:
+    if block.isascii():
+        return True
+    try:
+        texts_between(np.frombuffer(block, np.uint8), np.array([0, len(block)])).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _parse_each(rows: Sequence[bytes], columns: int, delimiter: str, wrong: list[int]) -> pa.Table:

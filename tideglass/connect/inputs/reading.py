@@ -295,22 +295,35 @@ def _parquet(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded
         file = cast("Any", pyarrow.parquet).ParquetFile(piece.path)
         columns = wanted_columns(file.schema_arrow.names, fields)
         rows = sum(file.metadata.row_group(place).num_rows for place in range(piece.begin))
-        for group in range(piece.begin, piece.end):
-            count = file.metadata.row_group(group).num_rows
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        yield _no_parquet("the file", error, np.zeros(1, np.int64), piece, fields, level), 0
+        return
+    for group in range(piece.begin, piece.end):
+        count = file.metadata.row_group(group).num_rows
+        try:
             # A table without columns forgets how many rows it has.
             nothing = pa.table({"$nothing": pa.nulls(count)})
             with profile.part("reading inputs"):
                 table = file.read_row_group(group, columns=columns) if columns else nothing
+        except (pa.ArrowException, OSError) as error:  # the other groups may be whole
+            broken = np.arange(rows, rows + count)
+            yield _no_parquet(f"row group {group}", error, broken, piece, fields, level), 0
+        else:
             for start in range(0, count, BLOCK_EVENTS):
                 part = table.slice(start, BLOCK_EVENTS)
                 size = file.metadata.row_group(group).total_byte_size if start == 0 else 0
                 lines = np.arange(start, min(count, start + BLOCK_EVENTS)) + rows
                 yield decode_parquet(part, fields, level, lines), size
-            rows += count
-    except FileNotFoundError:
-        raise
-    except (pa.ArrowInvalid, OSError) as error:
-        refusals = Refusals()
-        reason = str(error).split("\n", 1)[0]
-        refusals.add(INVALID_DATA, f"the file cannot be read as Parquet: {reason}", [0], [piece.path])
-        yield decode_nothing(fields, level, refusals), 0
+        rows += count
+
+
+def _no_parquet(
+    what: str, error: Exception, lines: Ints, piece: Piece, fields: Fields, level: str
+) -> Decoded:
+    """The refusal of the events at `lines`, which `what` of the file holds."""
+    refusals = Refusals()
+    reason = str(error).split("\n", 1)[0]
+    refusals.add(INVALID_DATA, f"{what} cannot be read as Parquet: {reason}", lines, [piece.path])
+    return decode_nothing(fields, level, refusals)

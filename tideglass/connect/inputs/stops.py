@@ -85,7 +85,7 @@ def row_group_bytes(path: str, size: int, modified_ns: int) -> tuple[int, ...]:
         return ()
     try:
         metadata = cast("Any", pyarrow.parquet).read_metadata(path)
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowException, OSError):
         return (size,)
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     return tuple(
