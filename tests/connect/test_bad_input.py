@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +61,16 @@ def test_every_test_the_page_names_exists_and_every_row_names_one():
     assert [row for row in rows if not re.search(r"`(test_\w+|\w+/\w+)` \|$", row)] == []
 
 
-def refused_alone(tmp_path: Path, line: str | bytes) -> Rejected:
-    """The one refusal of a file in which a bad line stands between two good ones."""
+def refused_alone(tmp_path: Path, line: str | bytes, shown: str | None = None) -> Rejected:
+    """The one refusal of a file in which a bad line stands between two good ones.
+
+    shown: what of the line is refused, by default all of it.
+    """
     bad = line.encode() if isinstance(line, str) else line
     read = Read(tmp_path / "in.json", b'{"a":1}\n' + bad + b'\n{"a":2}\n')
     assert read.a == [1, 2]
     assert read.errors == [(INVALID_DATA, 1)]
-    assert read.rejected[0].examples == (bad.decode("utf-8", "replace"),)
+    assert read.rejected[0].examples == (shown or bad.decode("utf-8", "replace"),)
     return read.rejected[0]
 
 
@@ -92,9 +96,10 @@ def test_a_trailing_comma_is_refused(tmp_path: Path, line: str):
     assert "trailing comma" in refused_alone(tmp_path, line).message
 
 
-@pytest.mark.parametrize("line", ["7", '"x"', "null", '[{"a":1}]', "text"])
+@pytest.mark.parametrize("line", ["7", '"x"', "null", "[7]", "text"])
 def test_a_line_that_is_no_object_is_refused(tmp_path: Path, line: str):
-    assert refused_alone(tmp_path, line).message == "the event is not a JSON object"
+    bad = refused_alone(tmp_path, line, line.strip("[]"))
+    assert bad.message == "the event is not a JSON object"
 
 
 @pytest.mark.parametrize(("field", "number"), [("a", 2**63), ("b", 2**63), ("a", -(2**63) - 1), ("b", 2**64)])
@@ -185,6 +190,29 @@ def test_a_broken_element_of_an_array_is_refused_alone(tmp_path: Path):
     read = Read(tmp_path / "in.json", '[{"a":1}, {"a":x}, {"a":NaN}, 5, {"a":2}]')
     assert read.a == [1, 2]
     assert sum(count for _, count in read.errors) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"a":1},{"a":2}]\n[{"a":3}]\n[{"a":4}]\n',
+        '[{"a":1}]\n{"a":2}\n[{"a":3}]\n{"a":4}',
+        '{"a":1}\n[{"a":2},{"a":3}]\n{"a":4}\n',
+        '{"a":1}\n[\n  {"a":2},\n  {"a":3}\n]\n{"a":4},\n',
+        '[\n{"a":1}\n]\n{"a":2}{"a":3}\n[{"a":4}]',
+        '{\n"a":1\n}\n[{"a":2},\n{"a":3}], {"a":4}',
+        '{"a":1},{"a":2}\n[{"a":3}]\n{"a":4}',
+    ],
+)
+def test_arrays_objects_and_lines_may_be_mixed(tmp_path: Path, text: str):
+    read = Read(tmp_path / "in.json", text)
+    assert (read.a, read.errors) == ([1, 2, 3, 4], [])
+
+
+def test_an_object_that_is_never_closed_takes_no_other_along(tmp_path: Path):
+    for text in ('[{"a":1},\n{"a":\n{"a":2}]\n{"a":3}\n', '{"a":1}\n{"a":\n{"a":2}\n[{"a":3}]\n'):
+        read = Read(tmp_path / "in.json", text)
+        assert (read.a, read.errors) == ([1, 2, 3], [(INVALID_DATA, 1)])
 
 
 def test_an_array_without_its_end_is_read(tmp_path: Path):
@@ -316,10 +344,15 @@ def test_a_huge_file_is_read_in_blocks(tmp_path: Path, monkeypatch: pytest.Monke
 def test_broken_compression_is_refused(tmp_path: Path):
     read = Read(tmp_path / "in.json.gz", b'{"a":1}\n')
     assert (read.a, read.errors) == ([], [(INVALID_COMPRESSION, 1)])
-    good = gzip.compress(b"".join(b'{"a":%d}\n' % n for n in range(1000)))
+    lines = [b'{"a":%d}\n' % n for n in range(100_000)]
+    good = gzip.compress(b"".join(lines))
+    for packed in (good[:-4], good + b"garbage"):
+        read = Read(tmp_path / "in.json.gz", packed)
+        assert (read.a, read.errors) == (list(range(100_000)), [(INVALID_COMPRESSION, 1)])
     read = Read(tmp_path / "in.json.gz", good[: len(good) // 2])
-    assert read.errors == [(INVALID_COMPRESSION, 1)]
-    assert read.a == list(range(len(read.a)))
+    before = zlib.decompressobj(31).decompress(good[: len(good) // 2])
+    assert before.count(b"\n") > 40_000
+    assert (read.a, read.errors) == (list(range(before.count(b"\n"))), [(INVALID_COMPRESSION, 1)])
 
 
 def test_a_file_that_shrinks_stops_the_job(tmp_path: Path):

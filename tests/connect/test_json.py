@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideglass.connect.formats.decoded import LINE, Fields, Refusals, column_name, merge_rejected
-from tideglass.connect.formats.json import decode_json, explode_payloads, json_path
-from tideglass.connect.formats.json_text import events_of_document, is_document, newlines, texts_between
+from tideglass.connect.formats.json import decode_json, json_path
+from tideglass.connect.formats.json_document import events_of_document
+from tideglass.connect.formats.json_several import explode_payloads
+from tideglass.connect.formats.json_text import is_document, newlines, texts_between
 from tideglass.core.types import Type, types_of
 
 
@@ -259,7 +261,7 @@ def _document(text: str) -> list[str]:
         '{"a":1},\n{"a":[2,{"b":"],}{"}]},{"a":"\\\\\\""}',
         '{"a":1}\n,{"a":[2,{"b":"],}{"}]} {"a":"\\\\\\""},',
         '{\n "a":1\n}\n{"a":[2,{"b":"],}{"}]}\n{"a":"\\\\\\""}\n',
-        '\ufeff [ {"a":1}, {"a":[2,{"b":"],}{"}]}, {"a":"\\\\\\""} ] \n',
+        '\ufeff [ {"a":1}, {"a":[2,{"b":"],}{"}]}, {"a":"\\\\\\""}\n ] \n',
         '[{"a":1},{"a":[2,{"b":"],}{"}]},{"a":"\\\\\\""},\n',
     ],
 )
@@ -279,6 +281,7 @@ def test_documents_of_every_form_hold_the_same_events(text: str):
         "nonsense\n[1]",
         "",
         '{"a":"}\n{"b":1}\n',
+        '[{"a":1},{"a":2}]\n[{"a":3}]\n',
     ],
 )
 def test_lines_are_no_document(text: str):

@@ -29,7 +29,6 @@ from tideglass.connect.formats.decoded import (
 from tideglass.connect.formats.json_levels import at_level, datetimes_of
 from tideglass.connect.formats.json_plain import FEWEST_EVENTS, plain_columns
 from tideglass.connect.formats.json_strict import lines_beyond_json
-from tideglass.connect.formats.json_text import events_of_document
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured
 from tideglass.core.sql import connection
@@ -80,7 +79,7 @@ def decode_json(
     try:
         raw, whole = _extract(texts, paths, fields.whole)
     except (duckdb.Error, UnicodeDecodeError):  # the latter from a message that quotes half a character
-        valid = _valid_json(texts)
+        valid = valid_json(texts)
         refusals.add_rows(INVALID_DATA, _reason(texts, valid), ~valid, lines, texts)
         texts, lines = _only(texts, lines, valid)
         raw, whole = _extract(texts, paths, fields.whole)
@@ -129,27 +128,6 @@ def _plain(texts: pa.Array, fields: Fields, lines: Ints) -> Decoded | None:
     return Decoded(columns.table(lines))
 
 
-def explode_payloads(payloads: pa.Array) -> tuple[pa.Array, Ints]:
-    """Messages whose payload may be an array of events, as single events and the message of each."""
-    texts = payloads.cast(pa.binary())
-    if len(texts) == 0 or _all_begin_objects(texts):
-        return texts, np.arange(len(texts))
-    pieces: list[pa.Array] = []
-    sources: list[Ints] = []
-    start = 0
-    arrays = pc.match_substring_regex(texts, r"^(?:\xEF\xBB\xBF)?\s*\[").fill_null(False)
-    for place in np.flatnonzero(np.asarray(arrays)).tolist():
-        pieces.append(texts.slice(start, place - start))
-        sources.append(np.arange(start, place))
-        events, _ = events_of_document(np.frombuffer(texts[place].as_py(), np.uint8))
-        pieces.append(_as_binary(events))
-        sources.append(np.full(len(events), place))
-        start = place + 1
-    pieces.append(texts.slice(start))
-    sources.append(np.arange(start, len(texts)))
-    return pa.concat_arrays(pieces), np.concatenate(sources)
-
-
 def _classified(column: pa.Array, level: str) -> tuple[pa.Array, Type, Mask | None]:
     # No valid JSON text but an integer casts to int64, and most columns are integers: try that first,
     # unless the ends of the column tell otherwise (a cast that fails costs more than one that works).
@@ -174,7 +152,7 @@ def extract_from_records(records: pa.Array, path: Sequence[str], level: str) -> 
 # ---------------------------------------------------------------- which texts are events
 
 
-def _as_binary(texts: pa.Array) -> pa.Array:
+def as_binary(texts: pa.Array) -> pa.Array:
     """The same bytes without the promise that they are UTF-8."""
     return pa.Array.from_buffers(pa.binary(), len(texts), texts.buffers(), texts.null_count, texts.offset)
 
@@ -198,7 +176,7 @@ def _valid_text(texts: pa.Array, lines: Ints, refusals: Refusals) -> tuple[pa.Ar
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:
-        raw = _as_binary(texts)
+        raw = as_binary(texts)
         valid = np.array([_is_utf8(value) for value in cast("list[bytes]", raw.to_pylist())], np.bool_)
         refusals.add_rows(INVALID_DATA, _NO_UTF8, ~valid, lines, raw)
         return _as_string(raw.filter(pa.array(valid))), lines[valid]
@@ -235,7 +213,8 @@ def _all_begin_objects(texts: pa.Array) -> bool:
     )
 
 
-def _valid_json(texts: pa.Array) -> Mask:
+def valid_json(texts: pa.Array) -> Mask:
+    """Which texts are JSON of any kind. Raises UnicodeDecodeError or duckdb.Error for what is no UTF-8."""
     return np.asarray(_ask("SELECT json_valid(line) AS y FROM lines", texts)["y"], np.bool_)
 
 
@@ -271,7 +250,7 @@ def _extract(
     """
     wanted = [json_path(path) for path in paths] + (["$"] if whole else [])
     if not wanted:
-        if not _valid_json(texts).all():
+        if not valid_json(texts).all():
             raise duckdb.InvalidInputException("not valid JSON")
         return [], None
     listed = ", ".join(_literal(path) for path in wanted)

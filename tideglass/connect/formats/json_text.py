@@ -1,13 +1,14 @@
 """Where the events are in JSON bytes: one per line, or the elements of a document (`asa.md` 5.3, 10.1).
 
-A document is an array of objects, objects joined by commas (result files of local runs), or objects one
-after the other, each over as many lines as it likes.
+A line may hold several: an array, or objects one behind the other; brackets and commas around objects are
+layout. A document is an array over several lines, objects joined by commas (result files of local runs), or
+objects one after the other, each over as many lines as it likes; whatever follows belongs to it.
+`json_document` tells the events of both apart.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from tideglass.connect.formats.decoded import Bytes, Ints, Mask
 from tideglass.core.profile import measured
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BLANKS = b" \t\r\n"
+BLANKS = b" \t\r\n"
 _BLOCK = 1 << 18
 
 
@@ -33,53 +34,73 @@ def texts_between(data: Bytes, bounds: Ints) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(bounds) - 1, cast("Any", buffers))
 
 
-def is_document(head: bytes) -> bool:
-    """Whether a file that begins with `head` holds a document, not one event per line.
+Layout: TypeAlias = Literal["lines", "document"]
 
-    `head` should hold the first event. An object that does not end on its line is one bad event if the
-    next line begins an object too, else the file is a document of objects over several lines.
 
-    >>> is_document(b'{"a": 1}\\n{"a": 2}'), is_document(b'{"a": 1},\\n{"a": 2}'), is_document(b'[{')
-    (False, True, True)
+def layout_of(head: bytes) -> Layout | None:
+    """Whether a file that begins with `head` has its events on lines; None while that cannot be told.
+
+    It has if the first of them, or the first array, ends on its line. An object that does not is one bad
+    event if the next line begins an object too, else the file is a document of objects over several lines.
+    So is what joins its objects by commas, or has several on its first line.
+
+    >>> layout_of(b'{"a": 1}\n{"a": 2}'), layout_of(b'[{"a": 1}, {"a": 2}]\n'), layout_of(b'{"a": 1},\n')
+    ('lines', 'lines', 'document')
     """
-    start = head.removeprefix(BYTE_ORDER_MARK).lstrip(_BLANKS)
+    start = head.removeprefix(BYTE_ORDER_MARK).lstrip(BLANKS)
+    if start[:1] not in (b"[", b"{"):
+        return "lines" if start else None
+    line_end = start.find(b"\n")
     if start[:1] == b"[":
-        return True
-    if start[:1] != b"{":
-        return False
+        return "lines" if line_end >= 0 and _matches(start[:line_end]) else "document"
     tokens = Tokens(np.frombuffer(start, np.uint8))
     closes = np.flatnonzero((tokens.depth == 0) & ((tokens.kinds & 0xDF) == 0x5D))
-    line_end = start.find(b"\n")
     end = int(tokens.places[closes[0]]) + 1 if len(closes) else len(start)
     if len(closes) == 0 or -1 < line_end < end:
-        following = start[line_end:].lstrip(_BLANKS) if line_end >= 0 else b""
-        return following != b"" and not following.startswith(b"{")
+        following = start[line_end:].lstrip(BLANKS) if line_end >= 0 else b""
+        if not following:
+            return None
+        return "lines" if following.startswith(b"{") else "document"
     rest = start[end:]
-    return rest.lstrip(_BLANKS).startswith(b",") or rest.lstrip(b" \t\r").startswith(b"{")
+    joined = rest.lstrip(BLANKS).startswith(b",") or rest.lstrip(b" \t\r").startswith(b"{")
+    return "document" if joined else "lines"
+
+
+def is_document(head: bytes) -> bool:
+    """Whether a file that begins with `head` is read as a whole, not line by line."""
+    return layout_of(head) == "document"
+
+
+def _matches(line: bytes) -> bool:
+    """Whether every bracket of a line is closed on it."""
+    depth = Tokens(np.frombuffer(line, np.uint8)).depth
+    return int(depth[-1]) == 0 and bool((depth >= 0).all())
 
 
 class Tokens:
-    """Brackets and commas outside strings, with the depth after each."""
+    """Brackets, commas and line ends outside strings, with the depth after each.
+
+    A string ends with its line at the latest, so that a quote which is missing spoils one line only.
+    """
 
     def __init__(self, data: Bytes) -> None:
         folded = data & 0xDF  # { and } fold on [ and ]
         marks = (folded == 0x5B) | (folded == 0x5D) | (data == ord(",")) | (data == ord('"'))
+        marks |= data == ord("\n")
         places = np.flatnonzero(marks)
         kinds = data[places]
         quotes = kinds == ord('"')
         if quotes.any():
             quotes[quotes] = ~_escaped(data, places[quotes])
-        inside = (np.cumsum(quotes) & 1).astype(np.bool_)
-        bare = ~inside & (kinds != ord('"'))
+        seen = np.cumsum(quotes)
+        line_ends = kinds == ord("\n")
+        seen -= np.maximum.accumulate(np.where(line_ends, seen, 0))
+        bare = ((seen & 1) == 0) & (kinds != ord('"'))
         self.places: Ints = cast("Ints", places[bare])
         self.kinds: Bytes = kinds[bare]
         folded_kinds = self.kinds & 0xDF
         steps = (folded_kinds == 0x5B).astype(np.int64) - (folded_kinds == 0x5D)
         self.depth: Ints = np.cumsum(steps)
-
-    @property
-    def final_depth(self) -> int:
-        return int(self.depth[-1]) if len(self.depth) else 0
 
 
 def _escaped(data: Bytes, places: Ints) -> Mask:
@@ -92,43 +113,3 @@ def _escaped(data: Bytes, places: Ints) -> Mask:
     lengths = np.diff(np.append(starts, len(slashes)))
     odd_ends = ends[lengths % 2 == 1]
     return np.isin(places, odd_ends, assume_unique=True)
-
-
-@measured("decoding events")
-def events_of_document(data: Bytes) -> tuple[pa.Array, Ints]:
-    """Texts of the document's elements in order, and the place of each; the texts are unvalidated.
-
-    Elements are told apart by brackets, so a broken element does not take others along unless its
-    brackets do not match: then all from there on is one element. A missing ] at the end is no error.
-    """
-    text = data.tobytes()
-    begin = len(BYTE_ORDER_MARK) if text.startswith(BYTE_ORDER_MARK) else 0
-    tokens = Tokens(data)
-    array = text[begin:].lstrip(_BLANKS)[:1] == b"["
-    base = 1 if array else 0
-    commas = (tokens.kinds == ord(",")) & (tokens.depth == base)
-    if array:
-        begin = int(tokens.places[0]) + 1
-        closing = np.flatnonzero(tokens.depth == 0)
-        end = int(tokens.places[closing[0]]) if len(closing) else len(data)
-        bounds = [begin, *(tokens.places[commas & (tokens.places < end)] + 1).tolist(), end]
-        tail = text[end + 1 :].strip(_BLANKS)
-        if len(closing) and tail:
-            bounds.append(len(data))
-    else:
-        closes = (tokens.depth == 0) & ((tokens.kinds & 0xDF) == 0x5D)
-        bounds = [begin, *(tokens.places[closes | commas] + 1).tolist(), len(data)]
-    pieces: list[bytes] = []
-    starts: list[int] = []
-    for start, stop in pairwise(bounds):
-        piece = text[start:stop].strip(_BLANKS)
-        if array:
-            piece = piece.removesuffix(b",").rstrip(_BLANKS)
-        elif piece == b",":
-            continue
-        if piece:
-            pieces.append(piece)
-            starts.append(start)
-    lengths = np.array([0, *map(len, pieces)], np.int64)
-    joined = np.frombuffer(b"".join(pieces), np.uint8)
-    return texts_between(joined, np.cumsum(lengths)), np.array(starts, np.int64)

@@ -23,7 +23,7 @@ from tideglass.connect.formats.decoded import (
     Rejected,
     merge_rejected,
 )
-from tideglass.connect.formats.json import decode_json, explode_payloads
+from tideglass.connect.formats.json_several import decode_payloads
 from tideglass.core.values import unify
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
@@ -35,7 +35,7 @@ MessageFormat = Literal["json", "csv", "avro"]
 class Payload:
     """How a message holds its events.
 
-    json: one, or an array of them. csv: a header, which every message has, and a row for each.
+    json: one, or several as a file would hold them. csv: a header, which every message has, and a row each.
     avro: one in plain Avro, as `avro_schema` (JSON text) says; without it an object container.
     """
 
@@ -56,8 +56,7 @@ def decode_messages(
         return decode_avro(messages, payload.avro_schema, fields, level)
     if payload.format == "csv":
         return _csv(payloads.cast(pa.binary()), payload.delimiter, fields, level)
-    texts, message_of = explode_payloads(payloads)
-    decoded = decode_json(texts, fields, level)
+    decoded, message_of = decode_payloads(payloads, fields, level)
     return Decoded(decoded.table, _by_message(decoded.rejected, message_of)), message_of
 
 

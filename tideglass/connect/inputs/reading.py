@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -28,10 +26,13 @@ from tideglass.connect.formats.decoded import (
     column_name,
 )
 from tideglass.connect.formats.json import decode_json
-from tideglass.connect.formats.json_text import events_of_document, is_document, newlines, texts_between
+from tideglass.connect.formats.json_document import next_beginning, parts_of
+from tideglass.connect.formats.json_several import decode_lines
+from tideglass.connect.formats.json_text import is_document, newlines, texts_between
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
 from tideglass.connect.inputs.arrival import arrival_ticks
 from tideglass.connect.inputs.stops import HEAD_BYTES, is_compressed
+from tideglass.connect.inputs.unpacking import ByteReader, Unpacked
 from tideglass.connect.spec import Arrival
 from tideglass.core import profile
 from tideglass.core.errors import InputError
@@ -121,16 +122,16 @@ def _decoded(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded
         yield from _parquet(piece, fields, level)
         return
     with open(piece.path, "rb") as raw:
-        compressed = is_compressed(piece.path)
-        file = cast("io.BufferedIOBase", gzip.GzipFile(fileobj=raw) if compressed else raw)
-        try:
-            if piece.format == "csv":
-                yield from _csv(piece, file, compressed, fields, level)
-            else:
-                yield from _json(piece, file, compressed, fields, level)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        packed = Unpacked(raw, piece.end) if is_compressed(piece.path) else None
+        file: ByteReader = raw if packed is None else packed
+        if piece.format == "csv":
+            yield from _csv(piece, file, packed is not None, fields, level)
+        else:
+            yield from _json(piece, file, packed is not None, fields, level)
+        if packed is not None and packed.broken is not None:
             refusals = Refusals()
-            refusals.add(INVALID_COMPRESSION, f"the file is not valid gzip: {error}", [0], [piece.path])
+            message = f"the file is not valid gzip: {packed.broken}"
+            refusals.add(INVALID_COMPRESSION, message, [0], [piece.path])
             yield decode_nothing(fields, level, refusals), 0
 
 
@@ -143,28 +144,54 @@ def decode_nothing(fields: Fields, level: str, refusals: Refusals) -> Decoded:
 
 
 def _json(
-    piece: Piece, file: io.BufferedIOBase, compressed: bool, fields: Fields, level: str
+    piece: Piece, file: ByteReader, compressed: bool, fields: Fields, level: str
 ) -> Iterator[tuple[Decoded, int]]:
     end = None if compressed else piece.end
     if piece.begin == 0 and is_document(file.read(min(HEAD_BYTES, HEAD_BYTES if end is None else end))):
         file.seek(0)
-        data = np.frombuffer(file.read() if end is None else file.read(end), np.uint8)
-        if len(data) >= 2**31:
-            raise InputError(f"{piece.path} is one JSON document of over 2 GB; write one event per line")
-        texts, places = events_of_document(data)
-        for start in range(0, len(texts), BLOCK_EVENTS):
-            part = slice(start, start + BLOCK_EVENTS)
-            size = len(data) if start == 0 else 0
-            yield decode_json(texts[part], fields, level, places[part]), size
+        yield from _document(piece, file, end, fields, level)
         return
     file.seek(piece.begin)
     for data, bounds, offset in _blocks(file, piece.begin, end, _line_bounds, piece.path):
         if len(bounds) == 0:
             yield decode_nothing(fields, level, _too_long(offset)), 0
         for part in _even_parts(bounds):
-            texts, lines = texts_between(data, part), part[:-1] + offset
-            decoded = decode_json(texts, fields, level, lines, one_line_each=True)
-            yield decoded, int(part[-1] - part[0])
+            texts = texts_between(data, part)
+            yield decode_lines(texts, part[:-1] + offset, fields, level), int(part[-1] - part[0])
+
+
+def _document(
+    piece: Piece, file: ByteReader, end: int | None, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
+    """The events of a document, block by block; what of a block is not whole goes to the next one."""
+    data, place, inside, skipping, size = np.zeros(0, np.uint8), 0, False, False, 0
+    last = False
+    while not last:
+        wanted = BLOCK_BYTES if end is None else min(BLOCK_BYTES, end - place - len(data))
+        with profile.part("reading inputs"):
+            block = np.frombuffer(file.read(wanted), np.uint8)
+        if len(block) < wanted and end is not None:
+            raise _shorter(piece.path, place + len(data) + len(block), end)
+        data, size = np.concatenate((data, block)), size + len(block)
+        last = len(block) == 0 if end is None else place + len(data) == end
+        if skipping:  # the rest of an event that is too long
+            behind = next_beginning(data)
+            skipping = behind is None
+            done = behind if behind is not None else len(data) - int(data[-1:].tobytes() == b"\n")
+            data, place = data[done:], place + done
+        found = parts_of(data, inside, last and not _breaks_off(file))
+        texts, starts = found.texts(data)
+        rest = np.array([found.done, len(data)])
+        if last and found.done < len(data) and _is_whole(file, data[found.done :]):
+            texts, starts = pa.concat_arrays([texts, texts_between(data, rest)]), np.append(starts, rest[:1])
+        for start in range(0, len(texts), BLOCK_EVENTS):
+            part = slice(start, start + BLOCK_EVENTS)
+            yield decode_json(texts[part], fields, level, starts[part] + place), size
+            size = 0
+        data, place, inside = data[found.done :], place + found.done, found.inside
+        if len(data) >= LONGEST_ROW_BYTES and not last:
+            yield decode_nothing(fields, level, _too_long(place)), 0
+            data, place, skipping, inside = data[len(data) :], place + len(data), True, False
 
 
 def _even_parts(bounds: Ints) -> Iterator[Ints]:
@@ -185,6 +212,10 @@ def _line_bounds(data: Bytes) -> Ints:
     return np.concatenate(([0], newlines(data) + 1)).astype(np.int64)
 
 
+def _shorter(path: str, left: int, end: int) -> InputError:
+    return InputError(f"{path} has become shorter: {left} bytes of {end} are left")
+
+
 def _too_long(place: int) -> Refusals:
     refusals = Refusals()
     refusals.add(INVALID_DATA, f"the event is longer than {LONGEST_ROW_BYTES >> 20} MB", [place])
@@ -192,7 +223,7 @@ def _too_long(place: int) -> Refusals:
 
 
 def _blocks(
-    file: io.BufferedIOBase, begin: int, end: int | None, bounds_of: Any, path: str
+    file: ByteReader, begin: int, end: int | None, bounds_of: Any, path: str
 ) -> Iterator[tuple[Bytes, Ints, int]]:
     """Blocks of whole rows: bytes, the bounds of the rows in them, and the place of the first byte.
 
@@ -206,14 +237,15 @@ def _blocks(
     while True:
         wanted = len(buffer) - filled if end is None else min(len(buffer) - filled, end - place - filled)
         with profile.part("reading inputs"):
-            got = file.readinto(memoryview(cast("Any", buffer))[filled : filled + wanted]) if wanted else 0
+            room = memoryview(cast("Any", buffer))[filled : filled + wanted]
+            got = (file.readinto(room) or 0) if wanted else 0
         if got == 0 and end is not None and place + filled < end:
-            raise InputError(f"{path} has become shorter: {place + filled} bytes of {end} are left")
+            raise _shorter(path, place + filled, end)
         filled += got
         last = got == 0 if end is None else place + filled == end
         with profile.part("decoding events"):
             bounds = bounds_of(buffer[:filled])
-        if last and bounds[-1] < filled:
+        if last and bounds[-1] < filled and _is_whole(file, buffer[bounds[-1] : filled]):
             bounds = np.append(bounds, filled)
         if skipping and len(bounds) > 1:  # the rest of a row that is too long
             bounds, skipping = bounds[1:], False
@@ -233,11 +265,29 @@ def _blocks(
         place += done
 
 
+def _breaks_off(file: ByteReader) -> bool:
+    """Whether what was read ends in the middle of a compressed file that is broken there."""
+    return isinstance(file, Unpacked) and file.broken is not None and not file.whole
+
+
+def _is_whole(file: ByteReader, row: Bytes) -> bool:
+    """Whether a last row without its line end is whole: unless it ends where a compressed file breaks.
+
+    There it still is if it is a JSON object, since no object begins with another.
+    """
+    if not _breaks_off(file):
+        return True
+    try:
+        return isinstance(json.loads(row.tobytes()), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 # ---------------------------------------------------------------- CSV
 
 
 def _csv(
-    piece: Piece, file: io.BufferedIOBase, compressed: bool, fields: Fields, level: str
+    piece: Piece, file: ByteReader, compressed: bool, fields: Fields, level: str
 ) -> Iterator[tuple[Decoded, int]]:
     end = None if compressed else piece.end
     head, header, reason, length = b"", None, "", HEAD_BYTES
@@ -273,9 +323,7 @@ def _csv(
             )
 
 
-def _refused_rows(
-    piece: Piece, file: io.BufferedIOBase, end: int | None, bounds_of: Any, reason: str
-) -> Refusals:
+def _refused_rows(piece: Piece, file: ByteReader, end: int | None, bounds_of: Any, reason: str) -> Refusals:
     """All rows of a piece whose header cannot be used; at least one, so that the file is seen."""
     refusals = Refusals()
     count = -1 if piece.begin == 0 else 0  # the header itself is no event

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.files import FileInput, PieceJson
 from tideglass.connect.inputs.reading import OFFSET_BITS
-from tideglass.connect.inputs.stops import holds_document, is_compressed
+from tideglass.connect.inputs.stops import HEAD_BYTES, holds_document, is_compressed
 from tideglass.core.types import ARRIVAL, OFFSET
 
 
@@ -68,7 +68,22 @@ def _cut(source: FileInput, partition: str, name: str, place: int) -> tuple[int,
         return _row_group(path, place)
     if is_compressed(path) or (file_format == "json" and holds_document(path, path.stat().st_size)):
         return 0, 0
-    return place, place
+    begin = _line_begin(path, place) if file_format == "json" else place
+    return begin, begin
+
+
+def _line_begin(path: Path, place: int) -> int:
+    """Where the line begins that a place is on: a line may hold several events."""
+    with open(path, "rb") as file:
+        begin = place
+        while begin > 0:
+            start = max(0, begin - HEAD_BYTES)
+            file.seek(start)
+            found = file.read(begin - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            begin = start
+    return 0
 
 
 def _row_group(path: Path, row: int) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """How far a file can be read now: whole rows only, and about as many bytes as asked for.
 
 Lines are cut behind a line end, CSV behind a row, Parquet behind a row group. What cannot be read from its
-middle (compressed files, JSON documents) is taken as a whole and once; later changes of it are ignored, as
-the service does with blobs (`asa.md` 6.1).
+middle (compressed files, JSON documents) is taken as a whole and once, as the service does with blobs
+(`asa.md` 6.1); while it may grow, a document is taken when it ends as one does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tideglass.connect.formats.csv import row_bounds
-from tideglass.connect.formats.json_text import is_document
+from tideglass.connect.formats.json_text import BLANKS, BYTE_ORDER_MARK, is_document, layout_of
 
 HEAD_BYTES = 1 << 16
 _BLOCK = 1 << 16
@@ -31,8 +31,20 @@ def is_compressed(path: str | Path) -> bool:
 
 def holds_document(path: str | Path, size: int) -> bool:
     """Whether a JSON file is a document rather than lines, judged by its first `size` bytes only."""
+    return is_document(_head(path, size))
+
+
+def _head(path: str | Path, size: int) -> bytes:
     with open(path, "rb") as file:
-        return is_document(file.read(min(HEAD_BYTES, size)))
+        return file.read(min(HEAD_BYTES, size))
+
+
+def _is_closed(path: str | Path, size: int) -> bool:
+    """Whether a JSON document ends as one does: with a bracket of the kind it begins with, or a comma."""
+    begin = _head(path, size).removeprefix(BYTE_ORDER_MARK).lstrip(BLANKS)[:1]
+    with open(path, "rb") as file:
+        file.seek(max(0, size - HEAD_BYTES))
+        return file.read(HEAD_BYTES).rstrip(BLANKS).endswith(b"]" if begin == b"[" else (b"}", b","))
 
 
 def bytes_left(path: Path, file_format: str, read_to: int | None, status: os.stat_result) -> int:
@@ -63,8 +75,14 @@ def next_stop(
             used += groups[stop]
             stop += 1
         return stop, used
-    if is_compressed(path) or (file_format == "json" and begin == 0 and holds_document(path, size)):
+    if is_compressed(path):
         return size, size - begin
+    if file_format == "json" and begin == 0:
+        layout = layout_of(_head(path, size))
+        if layout is None and not finished:
+            return 0, 0
+        if layout == "document":
+            return (size, size) if finished or _is_closed(path, size) else (0, 0)
     target = size if room is None else min(size, begin + room)
     if target == size and finished:
         return size, size - begin

@@ -6,7 +6,6 @@ row that cannot be read is no small loss, since every later lookup would miss it
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from tideglass.connect.formats.decoded import LINE, Decoded, Fields, Rejected
 from tideglass.connect.formats.json import decode_json
 from tideglass.connect.inputs.reading import Piece, read_piece
 from tideglass.connect.inputs.stops import is_compressed
+from tideglass.connect.inputs.unpacking import Unpacked
 from tideglass.connect.spec import Format
 from tideglass.core.errors import InputError
 from tideglass.core.rows import compact_json
@@ -131,7 +131,8 @@ class FileSnapshot:
         """Where the first refused row is: its line, or its number in a Parquet file."""
         if self.format == "parquet":
             return f"{self.path}, row {refused.first_line + 1}"
-        with gzip.open(self.path) if is_compressed(self.path) else open(self.path, "rb") as file:
+        with open(self.path, "rb") as raw:
+            file = Unpacked(raw, self.size) if is_compressed(self.path) else raw
             before = file.read(refused.first_line)
         line = before.count(b"\n") + 1
         return f"{self.path}:{line}"

@@ -1,0 +1,157 @@
+"""Reading gzip up to where it breaks: everything that can be unpacked is given, and then what was wrong.
+
+Python's own reader raises in the middle of a block and with it throws away what that block had already
+given, so that a file cut in its last byte would lose nearly all of its events.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, BinaryIO, Protocol, cast
+
+#: Packed bytes unpacked at once: little enough that the state kept before each costs little.
+_STEP_BYTES = 1 << 16
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class ByteReader(Protocol):
+    """A file that is read from its beginning on: plain, or unpacked."""
+
+    def readinto(self, buffer: Any, /) -> int | None: ...
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+    def seek(self, offset: int, /) -> int: ...
+
+
+class Unpacked:
+    """The content of a gzip file of one or more members, up to its end or to the first byte that is wrong.
+
+    broken: what is wrong, in words, once reading has come to it. whole: whether what was read so far ends
+    with a member that is right to its end; a last line is then whole without its line end.
+    """
+
+    def __init__(self, raw: BinaryIO, end: int) -> None:
+        """raw: the packed file, of which the first `end` bytes count."""
+        self._raw = raw
+        self._end = end
+        self._restart()
+
+    def _restart(self) -> None:
+        self._raw.seek(0)
+        self._left = self._end
+        self._packed = b""
+        self._ready = b""  # unpacked, but more than was asked for
+        self._place = 0
+        self._member: Any = None
+        self.broken: str | None = None
+        self.whole = True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """As many bytes as fit and are left; 0 at the end or behind the break."""
+        view = memoryview(buffer).cast("B")
+        filled = 0
+        while filled < len(view):
+            given = self._some(len(view) - filled)
+            if not given:
+                break
+            view[filled : filled + len(given)] = given
+            filled += len(given)
+        self._place += filled
+        return filled
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most `size` bytes, all that are left by default."""
+        parts: list[bytes] = []
+        wanted = size
+        while wanted and (given := self._some(wanted if size >= 0 else 1 << 24)):
+            parts.append(given)
+            self._place += len(given)
+            wanted = wanted - len(given) if size >= 0 else wanted
+        return b"".join(parts)
+
+    def seek(self, offset: int, /) -> int:
+        """Go to a place of the content, or to where it breaks before that."""
+        if offset < self._place:
+            self._restart()
+        while self._place < offset and self.read(min(offset - self._place, 1 << 24)):
+            pass
+        return self._place
+
+    def _some(self, most: int) -> bytes:
+        """At least one and at most `most` bytes more; none at the end or behind the break."""
+        if self._ready:
+            given, self._ready = self._ready[:most], self._ready[most:]
+            return given
+        while self.broken is None:
+            if not self._packed and self._left:
+                self._packed = self._raw.read(min(_STEP_BYTES, self._left))
+                # A file that is shorter than it was is found out by whoever knows how long it was.
+                self._left = self._left - len(self._packed) if self._packed else 0
+            if self._member is None:
+                self._packed = self._packed.lstrip(b"\0")  # members may be padded
+                if not self._packed:
+                    if self._left:
+                        continue
+                    return b""
+                self._member = zlib.decompressobj(_GZIP)
+            ended = not self._packed and not self._left
+            given = self._unpack(most)  # without packed bytes: what did not fit the last time
+            if self._member is not None and self._member.eof:
+                self._packed = cast("bytes", self._member.unused_data)
+                self._member = None
+                self.whole = True
+            elif given:
+                self.whole = False
+            if given:
+                return given
+            if ended and self._member is not None and self.broken is None:
+                self.broken = "it ends in the middle of a member"
+        return b""
+
+    def _unpack(self, most: int) -> bytes:
+        """Unpack of the bytes at hand, at most `most` bytes; up to the very byte that is wrong."""
+        before = self._member.copy()
+        try:
+            given = self._member.decompress(self._packed, most)
+        except zlib.error as error:
+            return self._up_to_the_break(before, most, error)
+        self._packed = self._member.unconsumed_tail
+        return given
+
+    def _up_to_the_break(self, member: Any, most: int, error: zlib.error) -> bytes:
+        """What comes before the break: ever smaller steps from the last place that was right.
+
+        Where not even a byte can be asked for, zlib has looked beyond it; then packed bytes go in singly.
+        """
+        packed, parts, step, room = self._packed, list[bytes](), most, most
+        while step and room:
+            trial = member.copy()
+            try:
+                given = trial.decompress(packed, min(step, room))
+            except zlib.error:
+                given = b""
+            if not given:
+                step //= 2
+                continue
+            member, packed = trial, trial.unconsumed_tail
+            room -= len(given)
+            parts.append(given)
+        self._member, self._packed = member, packed
+        if room:
+            last = _byte_by_byte(member, packed)
+            parts.append(last[:room])
+            self._ready = last[room:]
+            self.broken = str(error).split(": ")[-1]
+        return b"".join(parts)
+
+
+def _byte_by_byte(member: Any, packed: bytes) -> bytes:
+    """What the packed bytes give up to the one that is wrong."""
+    parts: list[bytes] = []
+    try:
+        for place in range(len(packed)):
+            parts.append(member.decompress(packed[place : place + 1]))
+    except zlib.error:
+        pass  # the break, which the caller knows of
+    return b"".join(parts)
