@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -69,17 +70,23 @@ def layer_of(module: str) -> str:
     return parts[0] if parts else "package"
 
 
+def absolute(node: ast.ImportFrom, path: Path) -> str:
+    """The module a statement in the file imports from, its leading dots resolved."""
+    base = node.module or ""
+    if not node.level:
+        return base
+    anchor = name_of(path).split(".")
+    anchor = anchor if path.name == "__init__.py" else anchor[:-1]
+    return ".".join([*anchor[: len(anchor) - node.level + 1], *([base] if base else [])])
+
+
 def imports(path: Path) -> Iterator[tuple[str, int]]:
     """Modules a file imports, wherever in it; `from tideglass.a import b` also counts as tideglass.a.b."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                anchor = name_of(path).split(".")
-                anchor = anchor if path.name == "__init__.py" else anchor[:-1]
-                base = ".".join([*anchor[: len(anchor) - node.level + 1], *([base] if base else [])])
+            base = absolute(node, path)
             for alias in node.names:
                 inner = PACKAGE.parent.joinpath(*base.split("."), alias.name)
                 is_module = inner.with_suffix(".py").exists() or inner.is_dir()
@@ -122,6 +129,34 @@ def test_a_package_of_others_is_used_only_where_it_belongs(path):
         if (top := imported.split(".")[0]) in MAY_USE and layer not in MAY_USE[top] and line not in unloaded
     ]
     assert not broken, "\n".join(broken)
+
+
+def loaded_with(path: Path) -> set[str]:
+    """Modules of ours that a module needs: those it imports, and each package it imports a name from.
+
+    What is imported inside a function counts too; what only a type checker reads does not.
+    """
+    unloaded = lines_for_type_checkers(path)
+    found = {imported for imported, line in imports(path) if line not in unloaded}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.lineno not in unloaded:
+            found.add(absolute(node, path))
+    return {each for each in found if each.split(".")[0] == PACKAGE.name} - {PACKAGE.name}
+
+
+def circle_in(needs: Mapping[str, set[str]]) -> list[str]:
+    """Modules that need each other in a circle, the first again at the end; empty without a circle."""
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        return error.args[1]
+    return []
+
+
+def test_no_module_imports_itself_in_a_circle():
+    assert circle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}}), "else this test finds nothing"
+    circle = circle_in({name_of(path): loaded_with(path) for path in modules()})
+    assert not circle, " is imported by ".join(circle)
 
 
 def test_the_table_has_no_circle_and_no_layer_that_does_not_exist():

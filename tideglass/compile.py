@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import cast
 
 from tideglass.bind.binder import bind
 from tideglass.bind.catalog import InputInfo
-from tideglass.core.errors import Diagnostic, Source
+from tideglass.core.errors import Diagnostic, Source, TideglassError
 from tideglass.lang.parser import parse
 from tideglass.plan.nodes import Plan
 from tideglass.plan.placement import place
@@ -46,8 +47,9 @@ def compile_query(
     inputs: what is known of the job's inputs; None lets every name that is no step be one. functions: the
     JavaScript source of each of the user's functions. drops_failing_rows: a row that fails at run time is
     counted and left out instead of stopping the job.
-    Raises QueryError with everything that is wrong with the query.
+    Raises QueryError with everything that is wrong with the query, TideglassError for what is no script.
     """
+    _see_scripts(functions or {})
     bound = bind(parse(source), source, inputs, level, functions or {})
     topology = replace(
         place(bound.plan, policies, key_groups, functions),
@@ -55,3 +57,19 @@ def compile_query(
         drops_failing_rows=drops_failing_rows,
     )
     return Compiled(source, bound.plan, topology, bound.warnings)
+
+
+def _see_scripts(functions: object) -> None:
+    """Raises TideglassError for functions that are not JavaScript source by name."""
+    if not isinstance(functions, Mapping):
+        raise TideglassError(
+            "Give functions as a dict of JavaScript source by name, such as "
+            f"{{'f': 'function main(x) {{ return x + 1; }}'}}: they are a {type(functions).__name__}."
+        )
+    for name, script in cast("Mapping[object, object]", functions).items():
+        if not (isinstance(name, str) and isinstance(script, str)):
+            what = "a function of Python" if callable(script) else f"of type {type(script).__name__}"
+            raise TideglassError(
+                f"Write the function {name!r} in JavaScript and give its source as a text, such as "
+                f"'function main(x) {{ return x + 1; }}': it is {what}."
+            )

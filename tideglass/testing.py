@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pyarrow as pa
 
@@ -104,7 +104,7 @@ def compile_rows(
 def rows_of_inputs(topology: Topology, inputs: Mapping[str, Sequence[Row]]) -> dict[str, Sequence[Row]]:
     """The rows of every input the topology reads, by its name there; case does not count.
 
-    Raises InputError for an input without rows.
+    Raises InputError for an input without rows, or with something else.
     """
     given = {name.lower(): rows for name, rows in inputs.items()}
     for name in topology.fields:
@@ -112,6 +112,12 @@ def rows_of_inputs(topology: Topology, inputs: Mapping[str, Sequence[Row]]) -> d
             known = ", ".join(inputs) or "none"
             raise InputError(
                 f"the query reads the input {name!r}, but no rows are given for it (given: {known})"
+            )
+        rows = cast("object", given[name.lower()])
+        if not isinstance(rows, Sequence):
+            raise InputError(
+                f"{name!r} has rows of type {type(rows).__name__}; they must be a list of dicts\n"
+                '  hint: of a DataFrame of pandas, df.to_dict("records") makes one'
             )
     return {name: given[name.lower()] for name in topology.fields}
 

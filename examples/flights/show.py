@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tideglass.core.time import TICKS_PER_SECOND
-from tideglass.job.picture import WatermarkSeries, draw, draw_watermarks
+from tideglass.job.picture.skew import draw
+from tideglass.job.picture.watermarks import WatermarkSeries, draw_watermarks
 from tideglass.job.simulation import SimulatedEvent, Simulation, simulate
 from tideglass.temporal.account import Counters
 from tideglass.temporal.policies import Policies

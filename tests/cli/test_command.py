@@ -12,7 +12,10 @@ import pytest
 
 from tideglass.cli.main import main
 from tideglass.cli.new import make_project
+from tideglass.cli.run import place_of
 from tideglass.cli.test import difference_lines, differences_table
+from tideglass.connect.spec import OutputSpec
+from tideglass.connect.topics import TopicOutput
 from tideglass.job.compare import Difference
 from tideglass.job.project import load_project
 from tideglass.job.test_config import OutputVerdict, load_test_config
@@ -204,3 +207,10 @@ def test_the_command_answers_at_once():
     before = used()
     subprocess.run([sys.executable, "-m", "tideglass.cli.main", "--version"], check=True, capture_output=True)
     assert used() - before < 0.3
+
+
+def test_the_end_of_a_live_run_names_the_topic_and_not_the_variable(monkeypatch, tmp_path):
+    monkeypatch.setenv("OUT_TOPIC", "alerts-eu")
+    assert place_of(TopicOutput("o", "b:1", "${OUT_TOPIC}")) == "the topic alerts-eu"
+    assert place_of(OutputSpec(name="o", path=tmp_path)) == str(tmp_path)
+    assert place_of(OutputSpec(name="o", format="console")) == "the console"

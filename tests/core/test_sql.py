@@ -1,4 +1,4 @@
-"""The process's DuckDB connection keeps to its memory and leaves nothing behind."""
+"""The process's DuckDB connection keeps to its memory, leaves nothing behind and opens no files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
+import pyarrow as pa
 import pytest
 from duckdb import DuckDBPyConnection
 
-from tideglass.core.sql import catching_connection, connection
+from tideglass.core.sql import catching_connection, connection, query, query_catching
 
 #: Groups 3 M keys in 100 MB: the keys alone are more than that.
 SPILLS = """
@@ -37,3 +39,38 @@ def test_what_does_not_fit_in_memory_spills_to_the_temporary_directory(tmp_path:
 @pytest.mark.parametrize("made", [connection, catching_connection])
 def test_no_statement_draws_its_progress_into_what_is_printed(made: Callable[[], DuckDBPyConnection]):
     assert made().execute("SELECT current_setting('enable_progress_bar')").fetchall() == [(False,)]
+
+
+@pytest.mark.parametrize("way", [query, query_catching])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM '{file}'",
+        "SELECT * FROM read_csv('{file}')",
+        "SELECT * FROM read_json('{file}')",
+        "SELECT * FROM read_text('{file}')",
+        "SELECT * FROM read_blob('{file}')",
+        "SELECT * FROM glob('{folder}/*')",
+        "SELECT * FROM duckdb_temporary_files() AS t, read_text('{file}')",
+        "COPY (SELECT 1) TO '{folder}/made.csv'",
+        "EXPORT DATABASE '{folder}/made'",
+        "ATTACH '{folder}/made.db'",
+        "INSTALL httpfs",
+        "LOAD '{file}'",
+        "SET enable_external_access = true",
+        "SET memory_limit = '1TB'",
+        "SET lock_configuration = false",
+        "PRAGMA enable_optimizer; SET threads = 9",
+        "SET temp_directory = '{folder}'",
+        "SELECT * FROM secret",
+    ],
+)
+def test_no_statement_reaches_files_or_settings(
+    tmp_path: Path, way: Callable[[str], pa.Table], statement: str
+):
+    secret = pa.table({"a": ["secret"]})  # noqa: F841 - DuckDB may find variables of Python by their names
+    file = tmp_path / "a.json"
+    file.write_text('{"a": "secret"}')
+    with pytest.raises(duckdb.Error):
+        way(statement.format(file=file, folder=tmp_path))
+    assert [each.name for each in tmp_path.iterdir()] == ["a.json"]

@@ -85,20 +85,38 @@ def end_of(account: Account) -> RunEnd:
 
 def test_states_from_start_to_end(account: Account):
     with account:
+        with account.changing() as metrics:  # what an earlier run had counted
+            metrics.output_rows["counts"] = 1
+        assert account.starting
+        time.sleep(0.6)  # longer than the account takes to look around
         assert status_of(account).state is State.STARTING
-        account.running()
-        assert status_of(account).state is State.RUNNING
         with account.changing() as metrics:
             metrics.take_report(report(events=3, rejected=0))
             metrics.output_rows["counts"] = 2
             metrics.batches = 1
         once(lambda: status_of(account).batches == 1)
         found = status_of(account)
+        assert found.state is State.RUNNING
         assert (found.events, found.rows, found.watermark_delay_seconds) == (3, {"counts": 2}, 5.0)
         assert found.inputs[0].watermark == "1970-01-01T00:00:00.0000000Z"
     assert status_of(account).state is State.STOPPED
     end = end_of(account)
     assert (end.how, end.batches, end.events, end.rows) == (Ended.FINISHED, 1, 3, {"counts": 2})
+
+
+def test_a_run_that_waits_for_its_first_event_runs(account: Account):
+    with account:
+        account.running()
+        once(lambda: status_of(account).state is State.RUNNING)
+        assert status_of(account).batches == 0
+
+
+def test_a_run_that_is_asked_to_stop_before_its_first_batch_is_stopping(account: Account):
+    with account:
+        account.ask()
+        once(lambda: status_of(account).state is State.STOPPING)
+        account.running()
+        assert status_of(account).state is State.STOPPING
 
 
 def test_broken_input_degrades_a_run_and_is_its_last_error(account: Account):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 from tideglass.core.errors import TideglassError
-from tideglass.spark.query import wait
+from tideglass.spark.query import wait, waits_for_events
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -41,6 +41,23 @@ Traceback (most recent call last):
 
 def test_a_batch_that_sees_the_stop_file_before_the_run_does_has_stopped_the_run() -> None:
     wait(query(IN_A_BATCH.format(error="tideglass.spark.query.StopAsked")), threading.Event())
+
+
+@pytest.mark.parametrize(
+    ("message", "waits"),
+    [
+        ("Initializing sources", False),
+        ("Getting offsets from PythonMicroBatchStream", False),
+        ("Processing new data", False),
+        ("Waiting for data to arrive", True),
+        ("Waiting for next trigger", True),
+    ],
+)
+def test_a_query_waits_once_it_has_looked(message: str, waits: bool) -> None:
+    class Looks:
+        status: ClassVar = {"message": message, "isDataAvailable": False, "isTriggerActive": False}
+
+    assert waits_for_events(cast("StreamingQuery", Looks())) is waits
 
 
 def test_an_error_is_told_although_a_stop_was_asked() -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from tideglass.connect.spec import OutputSpec
+    from tideglass.connect.topics import TopicOutput
     from tideglass.job.journal import RunStart
     from tideglass.job.metrics import Metrics, PartitionFacts
     from tideglass.job.outputs import BatchRows
@@ -126,8 +128,6 @@ def run(
     job = plan_job(loaded, options)
     from rich.console import Console
 
-    from tideglass.connect.topics import TopicOutput
-
     console = Console(highlight=False)
     for notice in loaded.unsupported:
         console.print(f"note: {notice}", style="dim", markup=False)
@@ -141,17 +141,24 @@ def run(
     for name, spec in job.outputs.items():
         rows, before = metrics.output_rows.get(name, 0), metrics.rows_before.get(name, 0)
         in_all = f", {rows + before:,} since the state began" if before else ""
-        if isinstance(spec, TopicOutput):
-            place = f"the topic {spec.topic}"
-        else:
-            place = "the console" if spec.path is None else str(spec.path)
-        console.print(f"{name}: {rows:,} rows to {place}{in_all}", markup=False)
+        console.print(f"{name}: {rows:,} rows to {place_of(spec)}{in_all}", markup=False)
     if profile is not None:
         for table in profile_tables(profile):
             console.print(table)
         path = job.run_directory / "profile.json"
         profile.write(path)
         console.print(f"profile in {path}", markup=False)
+
+
+def place_of(spec: OutputSpec | TopicOutput) -> str:
+    """Where the rows of an output went, in words."""
+    import os
+
+    from tideglass.connect.topics import TopicOutput, resolved
+
+    if isinstance(spec, TopicOutput):
+        return f"the topic {resolved(spec.topic, os.environ)}"
+    return "the console" if spec.path is None else str(spec.path)
 
 
 def run_with_progress(

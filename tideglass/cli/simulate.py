@@ -63,7 +63,7 @@ def simulate(
         )
     Console(highlight=False).print(table(shown))
     if out is not None:
-        from tideglass.job.picture import draw
+        from tideglass.job.picture.skew import draw
 
         draw(pictured or shown, out)
         typer.echo(f"drawn to {out}")

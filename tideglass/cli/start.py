@@ -77,7 +77,7 @@ def launch(arguments: Sequence[str], folder: Path) -> None:
 
 
 def _until_it_runs(process: subprocess.Popen[bytes], directory: JobDirectory) -> Status | None:
-    """The job's status once its first batch is about to begin; None when the process has ended before."""
+    """The job's status once its first batch is done or it waits for events; None when it ends before."""
     from tideglass.job.status import State, read_status
 
     while process.poll() is None:

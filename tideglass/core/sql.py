@@ -3,7 +3,8 @@
 A worker process serves one task at a time, so one connection with one thread is enough, and it makes
 the result depend on the order of the input only. Nothing is ever stored in it: tables are registered
 for one statement and dropped again. What does not fit in `TIDEGLASS_MEMORY` (2GB) spills to the machine's
-temporary directory.
+temporary directory. No statement opens another file, attaches a database, loads an extension or changes a
+setting, whatever words of a query should ever reach it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,14 @@ import pyarrow as pa
 if TYPE_CHECKING:
     import duckdb
 
-#: A statement of more than two seconds would draw a bar wherever the process has no program of its own.
-_SILENT = "SET enable_progress_bar = false"
+#: Settings of each connection. A statement of more than two seconds would draw a bar wherever the process has
+#: no program of its own.
+_SETTINGS = "SET TimeZone = 'UTC'; SET preserve_insertion_order = true; SET enable_progress_bar = false"
+#: Of the database; the last one keeps all settings as they are.
+_CLOSED = (
+    "SET python_enable_replacements = false; SET autoload_known_extensions = false; "
+    "SET enable_external_access = false; SET lock_configuration = true"
+)
 
 _connections: dict[int, duckdb.DuckDBPyConnection] = {}
 _catching: dict[int, duckdb.DuckDBPyConnection] = {}
@@ -38,12 +45,15 @@ def connection() -> duckdb.DuckDBPyConnection:
                 "temp_directory": str(Path(tempfile.gettempdir()) / f"tideglass-{pid}"),
             }
         )
-        made.execute("SET TimeZone = 'UTC'")
-        made.execute("SET preserve_insertion_order = true")
-        made.execute(_SILENT)
+        made.execute(_SETTINGS)
+        catching = made.cursor()
+        catching.execute(_SETTINGS)
+        catching.execute("PRAGMA disable_optimizer")
+        made.execute(_CLOSED)
+        catching.execute("CREATE TEMP MACRO error(m) AS list_extract([NULL], CAST('!' || m AS BIGINT))")
         _connections.clear()
         _catching.clear()
-        _connections[pid] = made
+        _connections[pid], _catching[pid] = made, catching
     return _connections[pid]
 
 
@@ -54,16 +64,8 @@ def catching_connection() -> duckdb.DuckDBPyConnection:
     `error` is one that fails in a way TRY takes: by a cast, below a function, since a bare one of a constant
     or one in a condition fails while the statement is planned.
     """
-    duck = connection()
-    pid = os.getpid()
-    if pid not in _catching:
-        made = duck.cursor()
-        made.execute("SET TimeZone = 'UTC'")
-        made.execute(_SILENT)
-        made.execute("CREATE TEMP MACRO error(m) AS list_extract([NULL], CAST('!' || m AS BIGINT))")
-        made.execute("PRAGMA disable_optimizer")
-        _catching[pid] = made
-    return _catching[pid]
+    connection()
+    return _catching[os.getpid()]
 
 
 def query(sql: str, **tables: pa.Table) -> pa.Table:

@@ -93,15 +93,23 @@ class Account:
     def changing(self) -> Generator[Metrics]:
         """The metrics, while nobody reads them."""
         with self._lock:
+            batches = self.metrics.batches
             yield self.metrics
+            if self.metrics.batches > batches:
+                self.running()
             if self.metrics.rejected > self._rejected:
                 self._rejected = self.metrics.rejected
                 self._rejected_at_seconds = time.monotonic()
 
+    @property
+    def starting(self) -> bool:
+        """Whether it is not known yet that the job runs."""
+        return self._state is State.STARTING
+
     def running(self) -> None:
-        """The first batch is about to begin."""
-        self._state = State.RUNNING
-        self._write()
+        """The first batch is done, or there is nothing to read yet; the watching thread tells of it."""
+        if self._state is State.STARTING:
+            self._state = State.RUNNING
 
     def ask(self) -> None:
         """The run is to stop behind the batch under way; the source begins no other."""
@@ -110,7 +118,7 @@ class Account:
 
     def _watch(self) -> None:
         written_seconds = time.monotonic()
-        batches = -1
+        batches, state = -1, State.STARTING
         while not self._over.wait(_LOOK_SECONDS):
             with suppress(OSError):  # a status that cannot be written must not keep a run from being stopped
                 if self.directory.stop.exists():
@@ -119,8 +127,9 @@ class Account:
                         self.directory.stop.write_text("")
                         _thread.interrupt_main()  # a second signal: see `signals`
                 now_seconds = time.monotonic()
-                if self.metrics.batches != batches or now_seconds - written_seconds >= _WRITE_SECONDS:
-                    batches, written_seconds = self.metrics.batches, now_seconds
+                changed = (self.metrics.batches, self._state) != (batches, state)
+                if changed or now_seconds - written_seconds >= _WRITE_SECONDS:
+                    batches, state, written_seconds = self.metrics.batches, self._state, now_seconds
                     self._write()
 
     def _write(self, error: str | None = None) -> None:
@@ -132,7 +141,7 @@ class Account:
     def _status(self, error: str | None) -> Status:
         start, metrics, now_seconds = self.beginning.start, self.metrics, time.monotonic()
         state = self._state
-        if state is State.RUNNING and self.asked.is_set():
+        if state in (State.STARTING, State.RUNNING) and self.asked.is_set():
             state = State.STOPPING
         elif state is State.RUNNING and self._is_degraded(now_seconds):
             state = State.DEGRADED

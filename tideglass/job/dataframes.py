@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tideglass.bind.catalog import InputInfo, did_you_mean, metadata_in
@@ -55,6 +56,10 @@ def query(
 
     job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
     source = saql if isinstance(saql, Source) else Source(saql)
+    if not isinstance(cast("object", inputs), Mapping):
+        raise InputError(
+            f"the inputs are {_kind(inputs)}; they must be DataFrames by name\n  hint: inputs={{'name': df}}"
+        )
     frames = {name: _frame(name, given).checked(name) for name, given in inputs.items()}
     tables = dict(reference or {})
     level = job_settings.compatibility_level
@@ -128,9 +133,27 @@ def _frame(name: str, given: Any) -> FrameInput:
             f"the input {name!r} has the option {unknown[0]!r}, which is none; {hint}".rstrip("; ")
         )
     if not hasattr(given, "mapInArrow"):
-        raise InputError(f"the input {name!r} is a {type(given).__name__}; it must be a Spark DataFrame")
+        raise InputError(
+            f"the input {name!r} is {_kind(given)}; it must be a DataFrame of Spark\n"
+            f"  hint: {_as_frame(given)}"
+        )
     columns: dict[str, Any] = dict(options)
     return FrameInput(given, **columns)
+
+
+def _kind(given: object) -> str:
+    module = type(given).__module__.partition(".")[0]
+    of = "" if module in ("builtins", "pathlib") else f" of {module}"
+    return f"a {type(given).__name__}{of}"
+
+
+def _as_frame(given: object) -> str:
+    """How what was given becomes a DataFrame of Spark."""
+    if isinstance(given, str | Path):
+        return "spark.read.json(path), or another reader of Spark"
+    if type(given).__module__.startswith("polars"):
+        return "spark.createDataFrame(df.to_arrow())"
+    return "spark.createDataFrame(df)"
 
 
 def _metadata(frame: FrameInput) -> frozenset[str]:

@@ -161,7 +161,6 @@ def run(
                 recover(metrics, beginning, state, _files(job, beginning), place, counts, there)
             query = _start(job, account, watch, spark, profile)
             take_signals()
-            account.running()
             _wait(query, account, profile)
             ending = _ending(directory, beginning)
             if job.topics and job.options.once and not (account.asked.is_set() or ending.exists()):
@@ -182,12 +181,14 @@ def _ending(directory: JobDirectory, beginning: Beginning) -> Path:
 
 
 def _wait(query: StreamingQuery, account: Account, profile: Profile | None) -> None:
-    from tideglass.spark.query import wait
+    from tideglass.spark.query import wait, waits_for_events
     from tideglass.spark.task_times import QueryBooks
 
     books = QueryBooks(query)
 
     def look() -> None:
+        if account.starting and waits_for_events(query):
+            account.running()
         if profile is not None:
             for progress in books.new_progress():
                 profile.take_progress(progress)

@@ -118,7 +118,7 @@ def read_status(directory: JobDirectory) -> Status | None:
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
     if running(directory) is not None:
-        asked = status.state in (State.RUNNING, State.DEGRADED) and directory.stop.exists()
+        asked = status.state in (State.STARTING, State.RUNNING, State.DEGRADED) and directory.stop.exists()
         return replace(status, state=State.STOPPING) if asked else status
     if status.state in (State.STOPPED, State.FAILED):
         return status

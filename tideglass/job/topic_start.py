@@ -9,12 +9,13 @@ with it begins at the same messages, whatever has come or gone meanwhile.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tideglass.connect.inputs.frame import EVENTS_OF_A_MESSAGE
-from tideglass.connect.topics import STARTING_OPTIONS, HeldPartition, TopicInput
+from tideglass.connect.topics import STARTING_OPTIONS, HeldPartition, TopicInput, resolved
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.job.begun import Begun
 from tideglass.job.replay import Missing, check_held
@@ -133,7 +134,9 @@ def begin_topics(
                 begins[name][partition] = _begin(number, first, seen)
             if held.earliest > began and _may_lack(held, from_ms, now_ticks // TICKS_PER_MILLISECOND):
                 oldest_ticks = None if held.oldest_ms is None else held.oldest_ms * TICKS_PER_MILLISECOND
-                lost = f"topic {topic.topic!r} holds nothing before offset {held.earliest}"
+                lost = (
+                    f"topic {resolved(topic.topic, os.environ)!r} holds nothing before offset {held.earliest}"
+                )
                 missing.append(Missing(name, partition, from_ticks, oldest_ticks, lost))
     if not accept_partial:
         check_held(missing)

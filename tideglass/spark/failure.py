@@ -6,6 +6,7 @@ import re
 
 from tideglass.core import errors
 from tideglass.core.errors import TideglassError
+from tideglass.spark.interpreter import REMEDY
 
 _OURS = re.compile(r"tideglass\.core\.errors\.(\w+): ")
 #: What follows a Python error's message in Spark's text: Java's stack, or the next of Python's.
@@ -16,6 +17,34 @@ _AFTER = re.compile(
 _PYTHON = re.compile(r"^(?!py4j|pyspark|org\.)[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
 #: A line of Java's stack.
 _FRAME = re.compile(r"\n\s*(?:at [\w.$/]+\(|\.{3} \d+ more)[^\n]*")
+#: What Spark says where its workers cannot work at all, and what that means: one sentence, the remedy first.
+_OF_WORKERS = (
+    (
+        re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'"),
+        f"{REMEDY}, or install {{0}} for the Python of Spark's workers: it has no module {{0}}.",
+    ),
+    (
+        re.compile(r"Python in worker has different version:? ?\(?([\d., ]+?)\)? than that in driver"),
+        f"{REMEDY}: the Python of Spark's workers is of another version, {{0}}.",
+    ),
+    (
+        re.compile(r"((?:PyArrow|pyarrow|Pandas|pandas|numpy|NumPy) >= [\d.]+) must be installed"),
+        f"{REMEDY}, or install {{0}} for the Python of Spark's workers: it has none, or an older one.",
+    ),
+    (
+        re.compile(r'Cannot run program "([^"]+)"'),
+        f"{REMEDY}: Spark cannot start the Python of its workers, {{0}}.",
+    ),
+    (
+        re.compile(r"Python worker (exited unexpectedly|failed to connect back)"),
+        "Take fewer --cores or a smaller --batch-mb: a Python worker {0}, as one does that the system "
+        "ends for want of memory.",
+    ),
+    (
+        re.compile(r"java\.lang\.OutOfMemoryError: ([\w ]+)"),
+        "Raise TIDEGLASS_DRIVER_MEMORY, or take a smaller --batch-mb: Spark's JVM has no memory left ({0}).",
+    ),
+)
 #: From here on Spark lists offsets and plans, which may be pages.
 _QUERY = "\n=== Streaming Query ==="
 
@@ -23,10 +52,14 @@ _QUERY = "\n=== Streaming Query ==="
 def explained(text: str) -> TideglassError:
     """The error of ours that Spark's account of a failure holds.
 
-    With none in it, the line in which a Python worker says what went wrong, or else Spark's own words; the
-    whole account is the cause of the error that is raised.
+    With none in it, what is wrong with the workers and how that is mended; the line in which a Python worker
+    says what went wrong; or Spark's own words. The whole account is the cause of the error raised.
     """
     found = list(_OURS.finditer(text))
+    for said, meant in _OF_WORKERS if not found else ():
+        match = said.search(text)
+        if match:
+            return TideglassError(meant.format(match[1]))
     if not found:
         account = _FRAME.sub("", text.split(_QUERY, 1)[0]).strip()
         python = _PYTHON.findall(account)

@@ -38,6 +38,7 @@ from tideglass.runtime.message import Kind, Message
 from tideglass.runtime.peers import Peers
 from tideglass.runtime.profiled import profiled
 from tideglass.spark.ingress import IngressProcessor
+from tideglass.spark.interpreter import see_interpreter
 from tideglass.spark.key_groups import key_numbers
 from tideglass.spark.observed import keep, observed
 from tideglass.spark.processor import MESSAGE_SCHEMA
@@ -165,7 +166,9 @@ def query_frames(
 
     inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to.
     references: reference data, of which all that is there counts.
+    Raises InputError for inputs that do not fit each other, TideglassError for workers that cannot work.
     """
+    see_interpreter(spark)
     streaming = {name: each.df.isStreaming for name, each in inputs.items()}
     if len(set(streaming.values())) > 1:
         finished = ", ".join(repr(name) for name, streams in streaming.items() if not streams)

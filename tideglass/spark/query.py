@@ -150,6 +150,11 @@ def _messages(batch: DataFrame) -> list[Message]:
     ]
 
 
+def waits_for_events(query: StreamingQuery) -> bool:
+    """Whether the query has looked and found nothing to read, or nothing more."""
+    return str(query.status["message"]).startswith("Waiting for")
+
+
 def wait(
     query: StreamingQuery, asked_to_stop: threading.Event, look: Callable[[], None] | None = None
 ) -> None:

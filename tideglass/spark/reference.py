@@ -140,7 +140,8 @@ def _snapshots(
         return [_sent(spark, RowsSnapshot.of(cast("Sequence[Row]", given), effective_ticks))]
     raise InputError(
         f"the reference input {name!r} is a {type(given).__name__}; it must be a static DataFrame, a list of "
-        "rows, a path, or snapshots of these by ISO time"
+        "rows, a path, or snapshots of these by ISO time\n  hint: spark.createDataFrame(df) makes one of a "
+        "DataFrame of pandas"
     )
 
 

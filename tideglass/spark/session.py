@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from tideglass.core.errors import TideglassError
 from tideglass.spark.archive import archive_options
+from tideglass.spark.interpreter import see_interpreter, trust
 from tideglass.spark.java import use_java
 from tideglass.spark.nursery import start_nursery
 
@@ -187,7 +188,9 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries) -> SparkSes
         builder = SparkSession.Builder()
         for name, value in settings.items():
             builder = builder.config(name, value)
-        return builder.getOrCreate()
+        made = builder.getOrCreate()
+        see_interpreter(made)
+        return made
 
 
 _programs: list[str] = []
@@ -204,6 +207,7 @@ def _interpreter(printed: IO[bytes] | None) -> Generator[None]:
         return
     if not _programs:
         _programs.append(str(start_nursery(printed) or sys.executable))
+        trust(_programs[0])
     os.environ["PYSPARK_PYTHON"] = _programs[0]
     try:
         yield
