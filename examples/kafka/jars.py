@@ -4,7 +4,7 @@
 
 They go to the user's cache (`~/.cache/tideglass/kafka`), by Maven (`mvn`). The connector is that of the
 Spark that is installed, where Central has all of it; else the newest set that is known to run on it.
-A job of yours needs none of this: `tideglass run --packages` has Spark fetch the connector itself.
+`tideglass run --jars` takes the folder, where Spark cannot fetch the connector itself.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tideglass.core.cache import cache_folder
+from tideglass.spark.connector import JARS
 
 BROKER = ("org.apache.kafka:kafka_2.13:3.9.1",)
 
@@ -31,12 +32,7 @@ CONNECTORS = (
         "org.apache.kafka:kafka-clients:3.9.2",
         "org.apache.commons:commons-pool2:2.13.1",
     ),
-    (
-        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:3.5.1",
-        "org.apache.kafka:kafka-clients:3.9.2",
-        "org.apache.commons:commons-pool2:2.13.1",
-    ),
+    JARS,
 )
 
 #: Poms of Spark name repositories of their own, which need not be reachable; everything here is on

@@ -329,7 +329,7 @@ def _session(job: Job, directory: JobDirectory, spark: SparkSession | None) -> S
 
 def _libraries(job: Job) -> Libraries | None:
     """What Spark needs besides its own; None for a job without topics."""
-    from tideglass.spark.kafka import CONNECTOR
+    from tideglass.spark.connector import CONNECTOR
     from tideglass.spark.session import Libraries
 
     if not job.topics and not any(isinstance(each, TopicOutput) for each in job.outputs.values()):

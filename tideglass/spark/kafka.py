@@ -12,7 +12,6 @@ import json
 import os
 from collections.abc import Mapping
 
-import pyspark
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
@@ -21,10 +20,8 @@ from tideglass.connect.formats.avro import checked_schema
 from tideglass.connect.formats.messages import MessageFormat, Payload
 from tideglass.connect.topics import FETCHING, STARTING_OPTIONS, TopicInput, resolved
 from tideglass.core.errors import TideglassError
+from tideglass.spark.connector import CONNECTOR, JARS
 from tideglass.spark.frames import FrameInput
-
-#: Spark's connector for the Spark that runs.
-CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 
 JSON = Payload()
 _LOG_APPEND_TIME = 1
@@ -66,8 +63,8 @@ def kafka(
         if "kafka" in str(error).lower() and "find" in str(error).lower():
             raise TideglassError(
                 "this session does not have Spark's connector for Kafka\n"
-                f"  hint: start it with spark.jars.packages={CONNECTOR}, or with that jar and what it needs "
-                "in spark.jars"
+                f"  hint: start it with spark.jars.packages={CONNECTOR}, or with the jars of "
+                f"{', '.join(JARS)} in spark.jars"
             ) from error
         raise
     return messages_input(

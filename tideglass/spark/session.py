@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 from tideglass.core.errors import TideglassError
 from tideglass.spark.archive import archive_options
+from tideglass.spark.connector import no_packages
 from tideglass.spark.interpreter import see_interpreter, trust
 from tideglass.spark.java import use_java
 from tideglass.spark.nursery import start_nursery
@@ -176,6 +177,7 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries) -> SparkSes
             printed = opened.enter_context(log.open("ab"))
         opened.enter_context(_interpreter(printed))
         from pyspark import SparkConf, SparkContext
+        from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
 
@@ -184,7 +186,15 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries) -> SparkSes
             use_java()
             conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
             printing = {} if printed is None else {"stdout": printed, "stderr": printed}
-            context._ensure_initialized(gateway=launch_gateway(conf, printing), conf=conf)
+            began = 0 if printed is None else printed.tell()
+            try:
+                gateway = launch_gateway(conf, printing)
+            except PySparkRuntimeError as error:
+                if not libraries.packages or libraries.jars is not None:
+                    raise
+                text = "" if log is None else log.read_bytes()[began:].decode(errors="replace")
+                raise no_packages(libraries.packages, text) from error
+            context._ensure_initialized(gateway=gateway, conf=conf)
         builder = SparkSession.Builder()
         for name, value in settings.items():
             builder = builder.config(name, value)
