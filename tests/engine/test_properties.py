@@ -12,7 +12,17 @@ from harness import Manner, exact, manners, play
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from oracle.strategies import Trial, aggregations, events, iso, projections, trials, users_aggregations
+from oracle.strategies import (
+    ORDERS,
+    UNORDERED_VALUES,
+    Trial,
+    aggregations,
+    events,
+    iso,
+    projections,
+    trials,
+    users_aggregations,
+)
 from oracle.strategies import settings as time_settings
 from queries import chained, substreams_of_two_steps, unions_of_levels
 
@@ -27,6 +37,34 @@ CASES = [
 @given(trials(), manners())
 @examples(reproducible, max_examples=30)
 def test_random_queries_give_the_oracles_rows_in_any_batches_and_restarts(
+    trial: Trial, manner: Manner
+) -> None:
+    check_rows(trial, manner)
+
+
+@st.composite
+def orders_of_text(draw: st.DrawFn) -> Trial:
+    """TopOne and CollectTop by text of which some may have no order, in windows and over recent rows."""
+    order = draw(st.sampled_from(["i", "i DESC", "v, i", "k DESC, i"])).replace("k DESC", "LEN(k) DESC")
+    function = draw(st.sampled_from(["TopOne()", "TopOne(i)", "CollectTop(2, k)"]))
+    if draw(st.booleans()):
+        limit = draw(st.sampled_from(["LIMIT DURATION(second, 4)", "LIMIT DURATION(minute, 2) WHEN v > 0"]))
+        over = f"OVER (PARTITION BY k ORDER BY {order} {limit})"
+        query = f"SELECT {function} {over} AS top FROM events TIMESTAMP BY t"
+    else:
+        window = draw(st.sampled_from(["Tumbling", "Sliding"]))
+        query = (
+            f"SELECT k, {function} OVER (ORDER BY {order}) AS top FROM events TIMESTAMP BY t "
+            f"GROUP BY k, {window}Window(second, 3)"
+        )
+    return Trial(
+        query, {"events": draw(events(most=8, orders=UNORDERED_VALUES + ORDERS))}, draw(time_settings())
+    )
+
+
+@given(orders_of_text(), manners())
+@examples(reproducible, max_examples=30)
+def test_text_without_an_order_stops_the_job_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:
     check_rows(trial, manner)

@@ -108,11 +108,19 @@ def distinct(values: Sequence[Value]) -> list[Value]:
 
 
 def ordered_rows(keys: Sequence[Sequence[Value]], descending: Sequence[bool]) -> list[int]:
-    """Positions in ORDER BY order; NULL is smallest, equal rows keep their order."""
+    """Positions in ORDER BY order; NULL is smallest, equal rows keep their order.
+
+    Text is read as a float or as a datetime; numbers and datetimes in one column have no order, wherever
+    they would stand.
+    """
+    keys = [[_sort_key(value) for value in row] for row in keys]
+    for column in zip(*keys, strict=True):
+        if len({isinstance(value, Instant) for value in column if value is not None}) > 1:
+            raise OracleError("ORDER BY meets numbers and datetimes")
 
     def order(a: int, b: int) -> int:
         for left, right, down in zip(keys[a], keys[b], descending, strict=True):
-            result = _compare_sort_keys(_sort_key(left), _sort_key(right))
+            result = _compare_sort_keys(left, right)
             if result:
                 return -result if down else result
         return 0

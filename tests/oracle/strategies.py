@@ -8,6 +8,7 @@ a partition, as a broker guarantees.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,6 +23,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = ["a", "a", "b", "c", None, "absent"]
 NUMBERS = [0, 1, 2, -3, 0.1, 2.5, "7.5", -0.25, 1e16 + 2, 9_007_199_254_740_993, None, "absent"]
 MIXED = [1, 7, "1", "x", 2.5, None, "absent", {"a": 1}, {"a": {"b": "y"}}, [1, None, "z"]]
+#: Values that order rows, of one kind for all events of a trial: text is read as a time or as a number.
+TIMES = ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "2026-01-02", "1969-12-31T23:59:59.9999999"]
+ORDERS = [[*TIMES, None, "absent"], ["10", "9", 9, 9.5, None]]
+#: Values among which some have no order: two kinds, and text of none.
+UNORDERED_VALUES = [[*TIMES, 7, "7"], [*TIMES, *TIMES, *TIMES, "9"], [TIMES[0], None, "noon"]]
 TEXTS = ["", "alpha", "Beta", "a b ", "żółć", None, "absent"]
 
 CONDITIONS = [
@@ -87,6 +93,8 @@ ORDERED = [
     "Collect(m) AS cm",
     "TopOne(m) OVER (ORDER BY v DESC) AS tm",
     "CollectTop(2, k) OVER (ORDER BY v) AS ck",
+    "TopOne(v) OVER (ORDER BY i DESC) AS ti",
+    "CollectTop(2, i) OVER (ORDER BY v, i) AS ci",
 ]
 HAVINGS = ["COUNT(*) > 1", "SUM(v) > 1", "NOT (MIN(v) > 0)", "n >= 2"]
 
@@ -115,10 +123,13 @@ def iso(seconds: float, ticks: int = 0) -> str:
 
 
 @st.composite
-def events(draw: st.DrawFn, most: int = 24, partitions: int = 3) -> Rows:
+def events(
+    draw: st.DrawFn, most: int = 24, partitions: int = 3, orders: Sequence[list[Any]] = ORDERS
+) -> Rows:
     """Events in arrival order: late, early, out of order, equal in time, some without a usable time."""
     rows: Rows = []
     arrival = 0.0
+    ordering = draw(st.sampled_from(orders))
     for _ in range(draw(st.sampled_from([*range(4), most // 3, most // 2, most, most, most]))):
         arrival += draw(st.sampled_from([0, 0, 0.5, 1, 1, 2, 5, 11]))
         ahead = draw(st.sampled_from([0, 0, 0, -0.5, -1, -2, -3, -5, -7, -60, 1, 4, 300, 301]))
@@ -133,6 +144,7 @@ def events(draw: st.DrawFn, most: int = 24, partitions: int = 3) -> Rows:
             "m": draw(st.sampled_from(MIXED)),
             "s": draw(st.sampled_from(TEXTS)),
             "b": draw(st.sampled_from([True, False, None])),
+            "i": draw(st.sampled_from(ordering)),
         }
         row.update({name: value for name, value in drawn.items() if value != "absent"})
         rows.append(row)

@@ -112,6 +112,22 @@ _KINDS = (
         "CAST to float, or filter such values in a step before",
     ),
     (
+        re.compile(r"^The 1st argument of function (min|max) has invalid type 'nvarchar"),
+        "WRONG_TYPE",
+        "write CAST(... AS datetime) for times, CAST(... AS nvarchar(max)) to compare as text",
+    ),
+    (
+        re.compile("^The ORDER BY argument of function .* has invalid type 'nvarchar"),
+        "WRONG_TYPE",
+        "text is ordered as numbers or as ISO times; TRY_CAST(... AS datetime) or TRY_CAST(... AS float) "
+        "gives NULL for other text",
+    ),
+    (
+        re.compile("meets numbers and times"),
+        "WRONG_TYPE",
+        "TRY_CAST(... AS datetime) gives NULL for all but times",
+    ),
+    (
         re.compile("invalid type|cannot be compared|have no order|datetime and a text"),
         "WRONG_TYPE",
         "TRY_CAST the value to the type that is wanted",

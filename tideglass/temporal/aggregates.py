@@ -18,12 +18,14 @@ column keep one count.
     <arg>|list.rows         row order and JSON of each value
     <arg>|list.events       row order and tagged text of each value, NULL too, for a user's aggregate
     <name>|top.<n>          the first n by the ORDER BY, ties by row order
+    <name>|min.number<i>    the first row whose i-th value of ORDER BY is a number, and the value; min.time<i>
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any
 
 import numpy as np
@@ -33,14 +35,15 @@ import pyarrow.compute as pc
 from tideglass.core.errors import Span
 from tideglass.core.sql import query
 from tideglass.core.tags import tag
-from tideglass.core.types import ORDER_COLUMNS, Type, types_of
-from tideglass.core.values import canonical_text
+from tideglass.core.types import ORDER_COLUMNS, Type, field, type_of, types_of
+from tideglass.core.values import canonical_text, flat
 from tideglass.plan.nodes import USERS
 from tideglass.temporal.arguments import (
     NUMERIC,
     ORDERED,
     SORTABLE,
     Families,
+    as_ordered,
     json_sql,
     refuse,
     refused_rows,
@@ -60,6 +63,9 @@ EXTREMES = ("min", "max")
 PERCENTILES = ("percentile_cont", "percentile_disc")
 TOPS = ("collecttop", "topone")
 FUNCTIONS = ("count", *SUMS, *SPREADS, *EXTREMES, *PERCENTILES, "collect", *TOPS)
+
+#: Ends the name of a column that stands for one of ORDER BY.
+_BY = "~by"
 
 #: Beyond these a square, or its rounding error, is no longer a float.
 _SQUARE_LOW, _SQUARE_HIGH = 2.0**-400, 2.0**400
@@ -83,7 +89,7 @@ class AggregateSpec:
     distinct: bool = False
     constant: int | float | None = None
     as_text: bool = False
-    span: Span = field(default_factory=Span, compare=False, repr=False)
+    span: Span = dataclass_field(default_factory=Span, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.function not in FUNCTIONS and not self.is_users:
@@ -111,11 +117,26 @@ class AggregateSpec:
             yield split(quoted(self.arg), types[self.arg], self.takes).refused
         if self.function in TOPS:
             for name, descending in self.order_by:
-                yield sort_key_sql(quoted(name), types[name], descending)[1]
+                by = ordered_name(name, types)
+                yield self.of_values(sort_key_sql(quoted(by), types[by], descending).refused)
+
+    def of_values(self, refused: str | None) -> str | None:
+        """What is refused where there is a value: NULL is ignored, whatever it would be ordered by."""
+        if refused is None:
+            return None
+        return f"CASE WHEN {quoted(str(self.arg))} IS NOT NULL THEN {refused} END"
 
     def cell(self, kind: str) -> str:
         """Full name of a cell of this aggregate's argument."""
         return f"{self.arg}|{kind}"
+
+    def number_cell(self, place: int) -> str:
+        """The cell with the first number of a column of ORDER BY."""
+        return f"{self.name}|min.number{place}"
+
+    def time_cell(self, place: int) -> str:
+        """The cell with its first time."""
+        return f"{self.name}|min.time{place}"
 
     @property
     def top_cell(self) -> str:
@@ -134,10 +155,10 @@ class Cells:
     def __init__(
         self, rows: pa.Table, specs: Sequence[AggregateSpec], count_rows: bool = False, over: str = ""
     ) -> None:
-        self.rows = rows
+        self.rows = with_ordered(rows, specs)
         self._over = over
         self.sql: dict[str, str] = {}
-        self._types = _types_read(rows, specs)
+        self._types = _types_read(self.rows, specs)
         self._families: dict[tuple[str, tuple[Type, ...]], Families] = {}
         if count_rows:
             self.sql[COUNT_OF_ROWS] = f"count(*) {self._over}"
@@ -261,9 +282,17 @@ class Cells:
     def _top(self, spec: AggregateSpec) -> None:
         keys: list[str] = []
         for place, (name, descending) in enumerate(spec.order_by):
-            struct, refused = sort_key_sql(quoted(name), self._types[name], descending)
-            self._refuse(spec, name, refused, SORTABLE, "ORDER BY")
-            keys.append(f"'o{place}': {struct}")
+            by = ordered_name(name, self._types)
+            key = sort_key_sql(quoted(by), self._types[by], descending)
+            self._refuse(spec, name, spec.of_values(key.refused), SORTABLE, "ORDER BY")
+            keys.append(f"'o{place}': {key.struct}")
+            shown = json_sql(quoted(by), self._types[by])
+            for kind, holds in ((spec.number_cell(place), key.number), (spec.time_cell(place), key.time)):
+                if holds != "false":
+                    self.sql[kind] = (
+                        f"min({{{self._row_order()}, 'v': {shown}}}) "
+                        f"FILTER ({quoted(str(spec.arg))} IS NOT NULL AND {holds}) {self._over}"
+                    )
         column, type_ = quoted(str(spec.arg)), self._types[str(spec.arg)]
         value = tagged_sql(column, type_) if spec.function == "topone" else json_sql(column, type_)
         struct = f"{{{', '.join([*keys, self._row_order()])}, 'v': {value}}}"
@@ -317,12 +346,29 @@ class Cells:
             self.rows = self.rows.append_column(name, column)
 
 
+def with_ordered(rows: pa.Table, specs: Sequence[AggregateSpec]) -> pa.Table:
+    """The rows with another column beside each that is text and orders rows: see `as_ordered`."""
+    for name in {name for spec in specs if spec.function in TOPS for name, _ in spec.order_by}:
+        given = flat(rows[name])
+        column, type_ = as_ordered(given, type_of(rows.schema.field(name)))
+        if column is not given and ordered_name(name, rows.column_names) == name:
+            rows = rows.append_column(field(f"{name}{_BY}", type_), column)
+    return rows
+
+
+def ordered_name(name: str, columns: Collection[str]) -> str:
+    """The column that stands for one of ORDER BY."""
+    return f"{name}{_BY}" if f"{name}{_BY}" in columns else name
+
+
 def refused_by(specs: Sequence[AggregateSpec], rows: pa.Table) -> Integers:
     """The places of the rows with a value that some of the aggregates refuses."""
+    rows = with_ordered(rows, specs)
     types = _types_read(rows, specs)
     return refused_rows(rows, (refused for spec in specs for refused in spec.refusals(types)))
 
 
 def _types_read(rows: pa.Table, specs: Sequence[AggregateSpec]) -> Mapping[str, Type]:
     names = {spec.arg for spec in specs if spec.arg} | {c for spec in specs for c, _ in spec.order_by}
+    names |= {ordered_name(name, rows.column_names) for name in names}
     return types_of(rows.select(sorted(names)))

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 
 from tideglass.core.errors import EvaluationError, FailedRow, Span
 from tideglass.core.sql import query
 from tideglass.core.types import ORDER_COLUMNS, TAG, Type
-from tideglass.core.values import flat
+from tideglass.core.values import flat, from_variant, ticks_of_texts, to_variant
 from tideglass.temporal.grouping import Integers, quoted
 
+pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
+
+_DATED = r"^\s*[0-9]{4}-"
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
 
 NUMERIC = (Type.BIGINT, Type.FLOAT)
@@ -150,7 +155,38 @@ def tagged_sql(column: str, type_: Type) -> str:
             return f"'{TAG[type_]}' || {column}::VARCHAR"
 
 
-def sort_key_sql(column: str, type_: Type, descending: bool) -> tuple[str, str | None]:
+def as_ordered(column: pa.Array, type_: Type) -> tuple[pa.Array, Type]:
+    """A column of ORDER BY in which text that is an ISO time is the datetime (`asa.md` 4.1, 5.2).
+
+    Text that is a number is left to `split`; other text stays, and is refused there.
+    """
+    if type_ not in (Type.NVARCHAR, Type.VARIANT):
+        return column, type_
+    texts = from_variant(column, Type.NVARCHAR) if type_ is Type.VARIANT else column
+    dated = pc.match_substring_regex(texts, _DATED)  # only these are worth a closer look
+    ticks = ticks_of_texts(pc.if_else(dated, texts, pa.scalar(None, pa.string())))
+    if ticks.null_count == len(ticks):
+        return column, type_
+    if ticks.null_count == column.null_count:
+        return ticks, Type.DATETIME
+    return pc.coalesce(to_variant(ticks, Type.DATETIME), to_variant(column, type_)), Type.VARIANT
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """SQL of a value of ORDER BY: a struct that sorts as the value does, and what tells its kind.
+
+    refused: the type of a value that has no place in an order, else NULL. number, time: whether a value is
+    one; the two have no order among each other.
+    """
+
+    struct: str
+    refused: str | None
+    number: str
+    time: str
+
+
+def sort_key_sql(column: str, type_: Type, descending: bool) -> SortKey:
     """A struct that sorts as the value does (NULL first, NaN after every number), and `refused`.
 
     A whole number sorts by its nearest double, then by what that double leaves of it: so whole numbers
@@ -183,7 +219,10 @@ def sort_key_sql(column: str, type_: Type, descending: bool) -> tuple[str, str |
     struct = (
         f"{{'k': {sign}({kind})::BIGINT, 'd': {sign}({number})::DOUBLE + 0.0, 'r': {sign}({rest})::BIGINT}}"
     )
-    return struct, families.refused
+    parts = [part for part in (whole, double) if part is not None]
+    is_number = " OR ".join(f"({part}) IS NOT NULL" for part in parts)
+    is_time = f"({families.datetime}) IS NOT NULL" if families.datetime is not None else "false"
+    return SortKey(struct, families.refused, f"({is_number})" if parts else "false", is_time)
 
 
 def refused_rows(rows: pa.Table, refusals: Iterable[str | None]) -> Integers:

@@ -53,7 +53,7 @@ class Ranked:
     def of(cls, rows: pa.Table, column: str) -> Ranked:
         type_ = type_of(rows.schema.field(column))
         families = split(quoted(column), type_, ORDERED)
-        key, refused = sort_key_sql(quoted(column), type_, descending=False)
+        key = sort_key_sql(quoted(column), type_, descending=False)
         spec = AggregateSpec("value", "min", column)
         cells = {
             spec.cell(f"min.{name}"): sql
@@ -63,10 +63,12 @@ class Ranked:
         known = f"CASE WHEN k.k = 3 THEN {_DATETIME} WHEN k.k > 0 THEN {_NUMBER} ELSE {_NOTHING} END"
         chosen = [f"{sql} AS {quoted(name)}" for name, sql in cells.items()]
         chosen += ["dense_rank() OVER (ORDER BY k) AS rank"]
-        chosen += [f"CASE WHEN ({refused or 'NULL'}) IS NOT NULL THEN {_REFUSED} ELSE {known} END AS kind"]
+        chosen += [
+            f"CASE WHEN ({key.refused or 'NULL'}) IS NOT NULL THEN {_REFUSED} ELSE {known} END AS kind"
+        ]
         numbered = rows.select([column]).append_column("$place", pa.array(np.arange(rows.num_rows)))
         found = query(
-            f'SELECT {", ".join(chosen)} FROM (SELECT *, {key} AS k FROM given) ORDER BY "$place"',
+            f'SELECT {", ".join(chosen)} FROM (SELECT *, {key.struct} AS k FROM given) ORDER BY "$place"',
             given=numbered,
         )
         values, value_type = (

@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from tideglass.core.errors import EvaluationError
+from tideglass.core.errors import EvaluationError, FailedRow
 from tideglass.core.sql import query
-from tideglass.core.types import Type
+from tideglass.core.types import ORDER_COLUMNS, Type
 from tideglass.core.values import flat, settle, to_variant
 from tideglass.temporal.aggregates import COUNT_OF_ROWS, EXTREMES, SPREADS, AggregateSpec
 from tideglass.temporal.exact import ExactSums, float_of_ratio, whole_of_float
@@ -59,7 +59,28 @@ def finish(spec: AggregateSpec, closed: pa.Table) -> Column:
     cell = spec.cell("list.rows") if spec.function == "collect" else spec.top_cell
     if cell not in closed.column_names:
         return pa.nulls(count), Type.NULL
+    _check_kinds(spec, closed)
     return _from_rows(spec, closed, quoted(cell))
+
+
+def _check_kinds(spec: AggregateSpec, closed: pa.Table) -> None:
+    """Raises EvaluationError where a column of ORDER BY has numbers and times; names the later row."""
+    for place in range(len(spec.order_by)):
+        names = (spec.number_cell(place), spec.time_cell(place))
+        if not all(name in closed.column_names for name in names):
+            continue
+        both = pc.and_(*(flat(closed[name]).is_valid() for name in names))
+        found = [closed[name].filter(both).to_pylist() for name in names]
+        rows = [tuple(first[f"p{n}"] for n in range(len(ORDER_COLUMNS))) for one in found for first in one]
+        if rows:
+            half = len(rows) // 2
+            later, at = min((max(rows[n], rows[half + n]), n) for n in range(half))
+            raise EvaluationError(
+                f"ORDER BY of function {spec.function} meets numbers and times, which have no order. "
+                f"The values are {found[0][at]['v']} and {found[1][at]['v']}.",
+                spec.span,
+                FailedRow(place=later),
+            )
 
 
 def _counts(closed: pa.Table, cell: str) -> pa.Array:
