@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,8 @@ DOCUMENTS = sorted(
         *ROOT.glob("examples/**/*.md"),
     ]
 )
+#: What the folder holds in which the commands of a document run, if it is not empty.
+FOLDERS = {"docs/recorded-files.md": "examples/recorded"}
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -65,7 +69,9 @@ def test_every_json_block_is_json(path):
 
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks(path, "console")], ids=named)
 def test_every_console_command_ends_well(path, tmp_path):
-    """Commands after `$ ` of one document run one after another in an empty folder."""
+    """Commands after `$ ` of one document run one after another in a folder of their own."""
+    if named(path) in FOLDERS:
+        shutil.copytree(ROOT / FOLDERS[named(path)], tmp_path, dirs_exist_ok=True)
     lines = "".join(blocks(path, "console")).splitlines()
     for line in (line.removeprefix("$ ") for line in lines if line.startswith("$ ")):
         words = shlex.split(line, comments=True)
@@ -149,6 +155,7 @@ def test_no_machine_is_named():
             "Makefile",
             "run",
         ):
-            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            data = path.read_bytes() if path.exists() else b""
+            text = data.decode("utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8")
             found = re.search(r"(?<![\w.])/(?:work|root|tmp|home)/\w+", text)
             assert found is None, f"{name} names {found and found.group()}"

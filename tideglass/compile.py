@@ -5,7 +5,7 @@ text ──parse──▶ tree ──bind──▶ plan ──place──▶ top
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -41,16 +41,17 @@ def compile_query(
     inputs: Mapping[str, InputInfo] | None = None,
     functions: Mapping[str, str] | None = None,
     drops_failing_rows: bool = False,
+    outputs: Sequence[str] | None = None,
 ) -> Compiled:
     """Compile a query for a number of key groups.
 
     inputs: what is known of the job's inputs; None lets every name that is no step be one. functions: the
     JavaScript source of each of the user's functions. drops_failing_rows: a row that fails at run time is
-    counted and left out instead of stopping the job.
+    counted and left out instead of stopping the job. outputs: those of the job, None for any.
     Raises QueryError with everything that is wrong with the query, TideglassError for what is no script.
     """
     _see_scripts(functions or {})
-    bound = bind(parse(source), source, inputs, level, functions or {})
+    bound = bind(parse(source), source, inputs, level, functions or {}, outputs)
     topology = replace(
         place(bound.plan, policies, key_groups, functions),
         source=source,

@@ -16,7 +16,10 @@ from bind_support import (
     warned,
 )
 
+from tideglass.bind.binder import bind
 from tideglass.bind.catalog import METADATA_COLUMNS, InputInfo, metadata_in
+from tideglass.core.errors import Source
+from tideglass.lang.parser import parse
 from tideglass.plan.expressions import Call, Literal, Path, Ref
 from tideglass.plan.nodes import Scan, StepRef
 
@@ -222,6 +225,28 @@ def test_steps_nobody_reads_are_left_out_with_a_warning():
 
 def test_inputs_nobody_reads_give_a_warning():
     assert warned("SELECT a FROM s", {"s": InputInfo("s"), "t": InputInfo("t")}) == [("UNUSED_INPUT", "")]
+
+
+def test_nothing_is_said_of_what_is_unused_when_the_query_has_errors():
+    inputs = {"entry": InputInfo("entry"), "exit": InputInfo("exit")}
+    assert found("SELECT a FROM entri", inputs) == [("UNKNOWN_INPUT", "entri")]
+
+
+def written_to(text: str, outputs: list[str]) -> list[tuple[str, str]]:
+    source = Source(text)
+    return [(each.message, each.hint) for each in bind(parse(source), source, outputs=outputs).warnings]
+
+
+def test_writing_to_an_output_the_job_lacks_gives_a_warning():
+    assert written_to("SELECT a INTO alert FROM s", ["Alerts", "other"]) == [
+        ("the job has no output 'alert'", "did you mean 'Alerts'?")
+    ]
+    assert written_to("SELECT a INTO x FROM s", ["alerts", "other"]) == [
+        ("the job has no output 'x'", "it has alerts, other")
+    ]
+    assert written_to("SELECT a INTO ALERTS FROM s", ["alerts"]) == []
+    ((message, _),) = written_to("SELECT a FROM s", ["alerts"])
+    assert message == "the job has no output 'output', where the rows of a statement without INTO go"
 
 
 def test_a_field_beside_listed_columns_is_looked_up_in_the_payload():

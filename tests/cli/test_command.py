@@ -75,6 +75,49 @@ def test_check_prints_every_error_with_its_place_and_no_traceback(project, capsy
     assert "Traceback" not in told
 
 
+def test_check_counts_warnings_of_project_files_and_of_outputs(project, capsys):
+    config = project / "JobConfig.json"
+    config.write_text(config.read_text().replace("EventsLateArrivalMaxDelay", "EventsLateArivalMaxDelay"))
+    (project / "Outputs").mkdir()
+    (project / "Outputs" / "alert.json").write_text('{"Name": "alert", "ScriptType": "Output"}')
+    manifest = project / "asaproj.json"
+    listed = json.loads(manifest.read_text())
+    listed["configurations"].append({"filePath": "Outputs\\alert.json", "subType": "Output"})
+    manifest.write_text(json.dumps(listed))
+    assert command("check", project) == 0
+    shown = capsys.readouterr().out
+    assert 'warning: JobConfig.json: the key "EventsLateArivalMaxDelayInSeconds" is not known' in shown
+    assert "[UNKNOWN_OUTPUT] the job has no output 'alerts'" in shown
+    assert "hint: did you mean 'alert'?" in shown
+    assert "tolls: no errors, 3 warnings" in shown
+
+
+FOREIGN = {"score": "CSharpFunction", "guess": "MLFunction"}
+
+
+@pytest.mark.parametrize(
+    "name", ["check", "explain", "simulate", "test", pytest.param("run", marks=pytest.mark.spark)]
+)
+def test_functions_that_are_not_supported_are_noted_beside_errors_of_the_query(project, capfd, name):
+    manifest = project / "asaproj.json"
+    listed = json.loads(manifest.read_text())
+    (project / "Functions").mkdir()
+    for function, kind in FOREIGN.items():
+        (project / "Functions" / f"{function}.json").write_text(
+            json.dumps({"Name": function, "ScriptType": kind})
+        )
+        listed["configurations"].append({"filePath": f"Functions\\{function}.json", "subType": kind})
+    manifest.write_text(json.dumps(listed))
+    (project / "tolls.asaql").write_text("SELECT UDF.score(a), UDF.guess(a) INTO o FROM sensor")
+    assert command(name, project) == 1
+    shown = " ".join("".join(capfd.readouterr()).split())
+    assert shown.count("UDF.score: C# functions are understood, not yet supported") == 1
+    assert (
+        shown.count("UDF.guess: functions of Azure Machine Learning are understood, not yet supported") == 1
+    )
+    assert "there is no function UDF.score" in shown
+
+
 def test_check_reports_broken_project_files_and_debug_shows_where(project, capsys):
     (project / "JobConfig.json").write_text("{")
     assert command("check", project) == 1

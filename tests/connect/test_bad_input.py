@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import zlib
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -52,7 +54,7 @@ def test_every_test_the_page_names_exists_and_every_row_names_one():
     page = (root / "docs/bad-input.md").read_text()
     named = re.findall(r"`(test_\w+)`", page)
     assert len(named) == len(set(named)) > 30
-    elsewhere = "".join(file.read_text() for file in root.glob("tests/[ej]*/test_*.py"))
+    elsewhere = "".join(file.read_text() for file in root.glob("tests/[bcej]*/test_*.py"))
     assert {name for name in named if f"def {name}(" not in elsewhere} <= set(globals())
     cases = re.findall(r"`(\w+/\w+)`", page)
     assert len(cases) > 5
@@ -319,10 +321,51 @@ def test_nan_in_parquet_is_a_float(tmp_path: Path):
     assert read.column("$payload") == ['{"a":null}', '{"a":1.5}']
 
 
+# ---------------------------------------------------------------- Avro
+
+
+def avro_bytes(values: list[Any], kind: Any = "long", **how: Any) -> bytes:
+    schema = {"type": "record", "name": "event", "fields": [{"name": "a", "type": kind}]}
+    sink = io.BytesIO()
+    fastavro.writer(sink, schema, [{"a": value} for value in values], sync_marker=b"0123456789abcdef", **how)
+    return sink.getvalue()
+
+
+def test_a_file_that_is_no_avro_is_refused(tmp_path: Path):
+    for content in (b"no avro", avro_bytes([1, 2, 3])[:-20], b"Obj\x01", b"Obj\x01" + b"\xff" * 40):
+        read = Read(tmp_path / "in.avro", content)
+        assert (read.a, read.errors) == ([], [(INVALID_DATA, 1)])
+
+
+def test_the_blocks_before_a_break_in_avro_are_read(tmp_path: Path):
+    for codec in ("null", "deflate"):
+        whole = avro_bytes(list(range(100)), codec=codec, sync_interval=1)
+        assert Read(tmp_path / "in.avro", whole).a == list(range(100))
+        read = Read(tmp_path / "in.avro", whole[:-1])
+        assert (read.a, read.errors) == (list(range(99)), [(INVALID_DATA, 1)])
+
+
+def test_avro_behind_gzip_that_breaks_off_is_refused_once(tmp_path: Path):
+    packed = gzip.compress(avro_bytes(list(range(5000)), sync_interval=1))
+    assert Read(tmp_path / "in.avro.gz", packed).a == list(range(5000))
+    read = Read(tmp_path / "in.avro.gz", packed[: len(packed) // 2])
+    assert read.errors == [(INVALID_COMPRESSION, 1)]
+    assert 1000 < len(read.a) < 5000
+    assert read.a == list(range(len(read.a)))
+
+
+def test_events_of_avro_must_be_records(tmp_path: Path):
+    sink = io.BytesIO()
+    fastavro.writer(sink, "long", [1, 2])
+    read = Read(tmp_path / "in.avro", sink.getvalue())
+    assert (read.a, read.errors) == ([], [(INVALID_DATA, 1)])
+    assert "its events are no Avro records" in read.rejected[0].message
+
+
 # ---------------------------------------------------------------- files
 
 
-@pytest.mark.parametrize("name", ["in.json", "in.csv", "in.parquet", "in.json.gz"])
+@pytest.mark.parametrize("name", ["in.json", "in.csv", "in.parquet", "in.avro", "in.json.gz"])
 def test_empty_files_hold_no_events(tmp_path: Path, name: str):
     read = Read(tmp_path / name, b"")
     assert (read.a, read.errors) == ([], [])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -199,11 +202,18 @@ def _write(folder: Path, form: str, events: list[list[int]]) -> None:
             path.write_text(
                 "n,s\n" + "".join(f'{n},"{"x" * (n % 9)}{chr(10) if n % 3 == 0 else ""}"\n' for n in file)
             )
+        elif form == "avro":
+            fields = [{"name": "n", "type": "long"}, {"name": "s", "type": ["null", "string"]}]
+            records = [{"n": n, "s": "x" * (n % 40)} for n in file]
+            with path.open("wb") as sink:
+                fastavro.writer(
+                    sink, {"type": "record", "name": "r", "fields": fields}, records, sync_interval=50
+                )
         else:
             pq.write_table(pa.table({"n": file, "s": ["x"] * len(file)}), path, row_group_size=7)
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("form", ["json", "csv", "parquet", "avro"])
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_any_cuts_give_the_same_events_with_the_same_offsets(tmp_path_factory: Any, form: str, data: Any):
@@ -250,6 +260,39 @@ def test_compressed_files_are_read_whole(tmp_path: Path):
     first = source.latest({}, limit_bytes=1)
     assert values(chunks(source, {}, first)) == [1, 2]
     assert values(chunks(source, first, source.latest(first))) == ["3", "4", 5]
+
+
+def test_every_type_of_avro_is_a_value_and_a_time_may_be_the_arrival(tmp_path: Path):
+    kinds: dict[str, Any] = {
+        "n": "int",
+        "price": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+        "raw": "bytes",
+        "seen": {"type": "long", "logicalType": "timestamp-millis"},
+        "inner": {"type": "record", "name": "inner", "fields": [{"name": "x", "type": "double"}]},
+        "tags": {"type": "array", "items": "string"},
+        "mixed": ["null", "long", "string"],
+    }
+    schema = {"type": "record", "name": "r", "fields": [{"name": n, "type": k} for n, k in kinds.items()]}
+    seen = datetime(1970, 1, 1, 0, 0, 2, tzinfo=UTC)
+    one = {"n": 1, "price": Decimal("1.50"), "raw": b"\x00", "seen": seen, "inner": {"x": 0.5}, "tags": ["a"]}
+    with (tmp_path / "a.avro").open("wb") as sink:
+        fastavro.writer(sink, schema, [{**one, "mixed": 7}, {**one, "mixed": "text"}, {**one, "mixed": None}])
+    source = an_input(tmp_path, arrival="seen")
+    fields = Fields((("inner", "x"), ("mixed",), ("price",)), whole=True)
+    (chunk,) = source.read("0", [], source.latest({})["0"], fields)
+    assert chunk.table["$arrival"].to_pylist() == [20_000_000] * 3
+    assert chunk.table["$payload.inner.x"].to_pylist() == [0.5] * 3
+    assert chunk.table["$payload.price"].to_pylist() == [1.5] * 3
+    first = json.loads(chunk.table["$payload"][0].as_py())
+    assert first == {
+        "n": 1,
+        "price": 1.5,
+        "raw": "AA==",
+        "seen": "1970-01-01T00:00:02.0000000Z",
+        "inner": {"x": 0.5},
+        "tags": ["a"],
+        "mixed": 7,
+    }
 
 
 @pytest.mark.parametrize("text", ['[{"n":1},\n{"n":2}]', '{"n":1},\n{"n":2}', '{\n"n":1}\n{"n":\n2}'])

@@ -143,11 +143,10 @@ def test_all_problems_are_reported_at_once_each_with_its_file(tmp_path, files):
     with pytest.raises(ProjectError) as caught:
         load_project(write(tmp_path, files))
     lines = str(caught.value).splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 5
     assert any("Inputs/exit.json: line 2, column 3: not JSON" in line for line in lines)
     assert any("JobConfig.json: EventsOutOfOrderMaxDelayInSeconds is 600" in line for line in lines)
     assert any("JobConfig.json: EventsLateArrivalMaxDelayInSeconds is 'soon'" in line for line in lines)
-    assert any("Inputs/Local_entry.json" in line and "does not exist" in line for line in lines)
     assert any("Outputs/alerts.json: holds an array" in line for line in lines)
     assert any("toll.asaql: the file does not exist" in line for line in lines)
 
@@ -213,12 +212,12 @@ def selected(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"Format": "Avro"}, "the format 'Avro' is understood, not yet supported"),
         ({"Format": "Xml"}, "the format 'Xml' is not known"),
         ({"Partitions": "many"}, '"Partitions" is \'many\', it must be "one" or "folders"'),
         ({"FieldDelimiter": "::"}, "\"FieldDelimiter\" is '::'"),
         ({"FilePath": 7}, '"FilePath" is a number where a text is expected'),
-        ({"InputAlias": None}, '"InputAlias" is missing'),
+        ({"InputAlias": 7}, '"InputAlias" is a number where a text is expected'),
+        ({"ArrivalTimeFormat": "unix"}, "\"ArrivalTimeFormat\" is 'unix'"),
     ],
 )
 def test_a_bad_key_of_a_local_input_is_reported(tmp_path, files, change, message):
@@ -276,10 +275,20 @@ def test_a_query_file_alone_is_a_project(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("nowhere", "no such file or folder"), ("old.asaproj", "XML project"), ("", "no asaproj.json")],
+    [
+        ("nowhere", "no such file or folder"),
+        ("old.asaproj", r"old\.asaproj: names no <StartFile>, and not exactly one <Script> \(none\)"),
+        ("broken.asaproj", r"broken\.asaproj: not XML, which a project of Visual Studio is"),
+        ("page.asaproj", "holds <html> where the <Project> of Visual Studio is expected"),
+        ("", r"several projects of Visual Studio \(broken\.asaproj, old\.asaproj, page\.asaproj\)"),
+        ("empty", "no asaproj.json, and not exactly one .asaql file"),
+    ],
 )
 def test_what_is_no_project_is_refused_with_a_remedy(tmp_path, name, message):
+    (tmp_path / "empty").mkdir()
     (tmp_path / "old.asaproj").write_text("<Project/>")
+    (tmp_path / "broken.asaproj").write_text("<Project>")
+    (tmp_path / "page.asaproj").write_text("<html/>")
     with pytest.raises(ProjectError, match=message):
         load_project(tmp_path / name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tideglass.bind import substreams
@@ -53,17 +53,19 @@ def bind(
     inputs: Mapping[str, InputInfo] | None = None,
     level: str = "1.2",
     functions: Mapping[str, str] | None = None,
+    outputs: Sequence[str] | None = None,
 ) -> Bound:
     """The plan of `script`.
 
     `inputs` None: any name in FROM that is no step is a stream input of unknown fields.
     `level` is the compatibility level, one of LEVELS (`asa.md` 5.5). `functions`: the scripts of the
-    user's own by name; None lets every name be one.
+    user's own by name; None lets every name be one. `outputs`: those the job has; writing to another one is
+    warned of, None lets every name be one.
     Raises QueryError with all errors found, and ValueError for an unknown level.
     """
     if level not in LEVELS:
         raise ValueError(f"there is no compatibility level {level!r}; there are {', '.join(LEVELS)}")
-    environment = Environment.of(source, inputs, level, functions)
+    environment = Environment.of(source, inputs, level, functions, outputs)
     diagnostics = environment.diagnostics
     try:
         plan = _ScriptBinder(environment).bind(script)
@@ -196,6 +198,8 @@ class _ScriptBinder:
                     )
             name = DEFAULT_OUTPUT if first.into is None else first.into.text
             rows = self._query(statement)
+            span = statement.span if first.into is None else first.into.span
+            self._warn_of_output(name, span, is_said=first.into is not None)
             name = spelled.setdefault(name.casefold(), name)
             outputs.append(Output(name, rows.node, statement.span))
         if not outputs:
@@ -206,6 +210,15 @@ class _ScriptBinder:
                 "write SELECT ... INTO ... FROM ...",
             )
         return outputs
+
+    def _warn_of_output(self, name: str, span: Span, *, is_said: bool) -> None:
+        known = self._environment.known_outputs
+        if known is None or name.casefold() in {each.casefold() for each in known}:
+            return
+        message = f"the job has no output {name!r}"
+        message += "" if is_said else ", where the rows of a statement without INTO go"
+        hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
+        self._diagnostics.warn("UNKNOWN_OUTPUT", message, span, hint)
 
     def _plan(self, outputs: list[Output]) -> Plan:
         """The plan of what the outputs need: steps nobody reads are left out."""
@@ -227,6 +240,8 @@ class _ScriptBinder:
 
     def _warn_of_unused(self, script: tree.Script) -> None:
         read = self._sources.inputs_read
+        if self._diagnostics.errors:  # what cannot be bound may be what reads the rest
+            return
         for step in self._sources.steps.values():
             if not step.is_read:
                 message = f"no statement reads the step {step.name!r}"

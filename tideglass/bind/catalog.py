@@ -67,13 +67,14 @@ class Environment:
 
     `known_inputs` None: any name that is no step is a stream input. Input names are matched without
     regard to case; the first spelling met, or the catalogue's, is the one used in the plan. The same for
-    `known_functions`, the user's own.
+    `known_functions`, the user's own. `known_outputs` None: any name may be an output.
     """
 
     source: Source
     level: str
     known_inputs: Mapping[str, InputInfo] | None
     known_functions: Mapping[str, UserFunction] | None = None
+    known_outputs: tuple[str, ...] | None = None
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     payload_types: dict[str, tuple[tuple[str, Type], ...]] = field(
         default_factory=dict[str, tuple[tuple[str, Type], ...]]
@@ -87,13 +88,15 @@ class Environment:
         inputs: Mapping[str, InputInfo] | None,
         level: str,
         functions: Mapping[str, str] | None = None,
+        outputs: Iterable[str] | None = None,
     ) -> Environment:
         known_inputs = None if inputs is None else {name.casefold(): info for name, info in inputs.items()}
         known_functions = None
         if functions is not None:
             made = [UserFunction(name, is_aggregate(script)) for name, script in functions.items()]
             known_functions = {function.name.casefold(): function for function in made}
-        return cls(source, level, known_inputs, known_functions)
+        known_outputs = None if outputs is None else tuple(outputs)
+        return cls(source, level, known_inputs, known_functions, known_outputs)
 
     @property
     def lower_cases_fields(self) -> bool:

@@ -32,20 +32,25 @@ def check(
     from tideglass.bind.binder import bind
     from tideglass.lang.parser import parse
 
+    console = Console(highlight=False, soft_wrap=True)
+    # Before the query is bound: what is noted is often why that fails.
+    for warning in loaded.warnings:
+        console.print(f"warning: {warning}", style="yellow", markup=False)
+    for notice in loaded.unsupported:
+        console.print(f"note: {notice}", style="dim", markup=False)
     bound = bind(
         parse(loaded.query),
         loaded.query,
         known_inputs(loaded),
         loaded.settings.compatibility_level,
         loaded.scripts,
+        known_outputs(loaded),
     )
-    console = Console(highlight=False, soft_wrap=True)
     for warning in bound.warnings:
         console.print(warning.render(loaded.query), style="yellow", markup=False)
-    for notice in loaded.unsupported:
-        console.print(f"note: {notice}", style="dim", markup=False)
     Console(highlight=False).print(summary(loaded, bound.plan))
-    console.print(f"{loaded.name}: no errors, {len(bound.warnings)} warnings", style="green", markup=False)
+    warnings = len(bound.warnings) + len(loaded.warnings)
+    console.print(f"{loaded.name}: no errors, {warnings} warnings", style="green", markup=False)
 
 
 def known_inputs(project: Project) -> dict[str, InputInfo] | None:
@@ -56,6 +61,11 @@ def known_inputs(project: Project) -> dict[str, InputInfo] | None:
         name: InputInfo(name, each.kind, metadata=each.metadata(live=False))
         for name, each in project.inputs.items()
     } or None
+
+
+def known_outputs(project: Project) -> tuple[str, ...] | None:
+    """The outputs of the project; None when it describes none, so that any name is one."""
+    return tuple(project.outputs) or None
 
 
 def summary(project: Project, plan: Plan) -> Table:
@@ -96,6 +106,8 @@ def _input_words(project: Project, name: str) -> str:
     if found is None or found.path is None:
         origin = found.origin if found else "not in the project"
         return f"{origin}: name files with --input {name}=PATH"
+    if found.unreadable is not None:
+        return f"cannot be read: name files with --input {name}=PATH"
     words = f"{found.file_format or 'json'} {project_relative(found.path, project.folder)}"
     words += ", sub-folders are partitions" if found.partitions == "folders" else ""
     if found.kind == "reference":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tideglass.cli.job import AllowOutsideOption, ProjectArgument, seconds_text
+from tideglass.cli.notes import INPUT_HELP, tell_warnings, telling_notes
 from tideglass.cli.run import pairs
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 def estimate(
     project: ProjectArgument = Path("."),
-    inputs: Annotated[
-        list[str] | None, typer.Option("--input", metavar="NAME=PATH", help="Files or folder of an input.")
-    ] = None,
+    inputs: Annotated[list[str] | None, typer.Option("--input", metavar="NAME=PATH", help=INPUT_HELP)] = None,
     rates: Annotated[
         list[str] | None,
         typer.Option("--rate", metavar="NAME=N", help="Events per second of each partition of an input."),
@@ -53,14 +52,16 @@ def estimate(
     from tideglass.job.estimate import Pace, measured
     from tideglass.job.estimate import estimate as estimate_of
     from tideglass.job.experiment import experiment
+    from tideglass.job.given_input import given_inputs
     from tideglass.job.project import load_project
     from tideglass.job.runner import RunOptions, plan_job
     from tideglass.plan.replay import read_backs
 
-    given = {name: Path(path) for name, path in pairs(inputs, "--input").items()}
-    options = RunOptions(inputs=given, once=True, cores=cores)
+    options = RunOptions(inputs=given_inputs(inputs), once=True, cores=cores)
     loaded = load_project(project, allow_outside=allow_outside)
-    job = plan_job(loaded, options)
+    with telling_notes(loaded.unsupported):
+        job = plan_job(loaded, options)
+    tell_warnings(*loaded.warnings, *job.warnings)
     rate_of = {name: _number("--rate", text) for name, text in pairs(rates, "--rate").items()}
     kept = {name: _ticks("--retention", text) for name, text in pairs(retention, "--retention").items()}
     unknown = [name for name in (*rate_of, *kept) if name not in job.inputs]

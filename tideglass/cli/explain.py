@@ -24,21 +24,24 @@ def explain(
     from rich.table import Table
 
     from tideglass.cli.check import known_inputs
+    from tideglass.cli.notes import tell_warnings, telling_notes
     from tideglass.compile import compile_query
     from tideglass.job.project import load_project
     from tideglass.plan.explain import explain_crossings, explain_stages, explain_steps
     from tideglass.runtime.stage import program_sql
 
     loaded = load_project(project, allow_outside=allow_outside)
-    compiled = compile_query(
-        loaded.query,
-        loaded.settings.policies(),
-        key_groups=key_groups,
-        level=loaded.settings.compatibility_level,
-        drops_failing_rows=loaded.settings.on_error == "drop",
-        inputs=known_inputs(loaded),
-        functions=loaded.scripts,
-    )
+    tell_warnings(*loaded.warnings)
+    with telling_notes(loaded.unsupported):
+        compiled = compile_query(
+            loaded.query,
+            loaded.settings.policies(),
+            key_groups=key_groups,
+            level=loaded.settings.compatibility_level,
+            drops_failing_rows=loaded.settings.on_error == "drop",
+            inputs=known_inputs(loaded),
+            functions=loaded.scripts,
+        )
     console = Console(highlight=False)
     steps = Table(box=box.SIMPLE_HEAD, title="steps", title_justify="left", pad_edge=False)
     steps.add_column("step")

@@ -28,7 +28,7 @@ RunDirOption = Annotated[Path | None, typer.Option(help="Where checkpoint and lo
 def job_directory(project: Path, run_dir: Path | None) -> JobDirectory:
     """The directory of a project's job. Raises ProjectError when there is no such project."""
     from tideglass.job.directory import JobDirectory
-    from tideglass.job.files import project_entry
+    from tideglass.job.project_files import project_entry
 
     return JobDirectory.of_project(project_entry(project).folder, run_dir)
 

@@ -20,6 +20,7 @@ from tideglass.cli.job import (
     start_lines,
     wrapped,
 )
+from tideglass.cli.notes import INPUT_HELP
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -43,9 +44,7 @@ TELL_SECONDS = 10.0
 def run(
     context: typer.Context,
     project: ProjectArgument = Path("."),
-    inputs: Annotated[
-        list[str] | None, typer.Option("--input", metavar="NAME=PATH", help="Files or folder of an input.")
-    ] = None,
+    inputs: Annotated[list[str] | None, typer.Option("--input", metavar="NAME=PATH", help=INPUT_HELP)] = None,
     outputs: Annotated[
         list[str] | None,
         typer.Option("--output", metavar="NAME=PATH", help="Folder of an output, or NAME=console."),
@@ -102,13 +101,14 @@ def run(
         begin_session(cores, job_directory(project, run_dir).spark_log)
     # The longest of the start goes on beside these imports.
     from tideglass.cli.profile import profile_tables
+    from tideglass.job.given_input import given_inputs
     from tideglass.job.profile import Profile
     from tideglass.job.runner import RunOptions, plan_job
     from tideglass.job.start import asked_start
 
     mode, at_ticks = asked_start(start)
     options = RunOptions(
-        inputs={name: Path(path) for name, path in pairs(inputs, "--input").items()},
+        inputs=given_inputs(inputs),
         outputs=pairs(outputs, "--output"),
         once=once,
         run_directory=run_dir,
@@ -125,12 +125,17 @@ def run(
         jars=jars,
         arguments=arguments_of(context),
     )
-    job = plan_job(loaded, options)
     from rich.console import Console
 
     console = Console(highlight=False)
+    # Before the query is compiled: what is noted is often why that fails.
+    for warning in loaded.warnings:
+        console.print(f"warning: {warning}", style="yellow", markup=False)
     for notice in loaded.unsupported:
         console.print(f"note: {notice}", style="dim", markup=False)
+    job = plan_job(loaded, options)
+    for warning in job.warnings:
+        console.print(f"warning: {warning}", style="yellow", markup=False)
     for warning in job.compiled.warnings:
         console.print(warning.render(loaded.query), style="yellow", markup=False)
     profile = Profile(job.compiled.topology) if profiled else None

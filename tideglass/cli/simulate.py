@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tideglass.cli.job import AllowOutsideOption
+from tideglass.cli.notes import INPUT_HELP, tell_warnings, telling_notes
 
 if TYPE_CHECKING:
     from tideglass.job.simulation import Simulation
@@ -27,9 +28,7 @@ def simulate(
     ] = False,
     of: Annotated[str | None, typer.Option(help="Which input of the project.")] = None,
     partition: Annotated[str | None, typer.Option(help="Which partition of the input.")] = None,
-    files: Annotated[
-        list[str] | None, typer.Option("--input", metavar="NAME=PATH", help="Files to read an input from.")
-    ] = None,
+    files: Annotated[list[str] | None, typer.Option("--input", metavar="NAME=PATH", help=INPUT_HELP)] = None,
     late: Annotated[str | None, typer.Option(help="Late tolerance: 5s, 2m, none.")] = None,
     out_of_order: Annotated[str | None, typer.Option(help="Out-of-order tolerance: 0s, 2m.")] = None,
     early: Annotated[str | None, typer.Option(help="Early tolerance: 5m, none.")] = None,
@@ -85,19 +84,6 @@ def changed(policies: Policies, options: dict[str, str]) -> Policies:
     return replace(policies, **{fields[name]: getattr(given, fields[name]) for name in options})
 
 
-def named_paths(texts: list[str]) -> dict[str, Path]:
-    """`NAME=PATH` texts as a mapping. Raises ProjectError for one without a name or a path."""
-    from tideglass.core.errors import ProjectError
-
-    paths: dict[str, Path] = {}
-    for text in texts:
-        name, equals, path = text.partition("=")
-        if not (name and equals and path):
-            raise ProjectError(f"--input {text!r} must be NAME=PATH")
-        paths[name] = Path(path)
-    return paths
-
-
 def _of_project(
     path: Path,
     of: str | None,
@@ -110,15 +96,17 @@ def _of_project(
 ) -> tuple[Simulation, Simulation | None]:
     """The simulation to be shown as a table, and one of more events for the picture."""
     from tideglass.core.errors import ProjectError
+    from tideglass.job.given_input import given_inputs
     from tideglass.job.project import load_project
     from tideglass.job.recorded import partitions_of, reader_of, recorded_events
     from tideglass.job.runner import RunOptions, plan_job
     from tideglass.job.simulation import simulate as run
 
-    job = plan_job(
-        load_project(path, allow_outside=allow_outside),
-        RunOptions(inputs=named_paths(files), once=True, key_groups=1),
-    )
+    options_of_run = RunOptions(inputs=given_inputs(files), once=True, key_groups=1)
+    loaded = load_project(path, allow_outside=allow_outside)
+    with telling_notes(loaded.unsupported):
+        job = plan_job(loaded, options_of_run)
+    tell_warnings(*loaded.warnings, *job.warnings)
     reader = reader_of(job, of)
     known = partitions_of(job, reader)
     chosen = partition if partition is not None else (known or [""])[0]

@@ -54,12 +54,14 @@ def run_test_cases(
     """
     from rich.console import Console
 
+    from tideglass.cli.notes import tell_warnings, telling_notes
     from tideglass.core.errors import ProjectError, TideglassError
     from tideglass.job.project import load_project
     from tideglass.job.test_config import CaseResult, OutputVerdict
 
     loaded = load_project(project, allow_outside=allow_outside)
     tests = _test_config(loaded, config)
+    tell_warnings(*loaded.warnings, *tests.warnings)
     if tests.script is not None:
         loaded = _with_script(loaded, tests.script)
     chosen = [each for each in tests.cases if not case or each.name in case]
@@ -72,7 +74,8 @@ def run_test_cases(
     broken = 0
     for each in chosen:
         try:
-            result = run_case(loaded, each)
+            with telling_notes(() if broken else loaded.unsupported):
+                result = run_case(loaded, each)
         except TideglassError as error:
             broken += 1
             print(error, file=sys.stderr)
@@ -96,8 +99,8 @@ def _test_config(project: Project, chosen: Path | None) -> TestConfig:
     from tideglass.job.test_config import load_test_config
 
     if chosen is None:
-        return load_test_config(project.test_config, project.bounds)
-    return load_test_config(chosen, project.bounds.with_root(chosen.parent))
+        return load_test_config(project.test_config, project.bounds, project.folder)
+    return load_test_config(chosen, project.bounds.with_root(chosen.parent), project.folder)
 
 
 def run_case(project: Project, case: TestCase) -> CaseResult:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from tideglass.core.bounds import ANYWHERE, Bounds
 
-Format = Literal["json", "csv", "parquet"]
+Format = Literal["json", "csv", "parquet", "avro"]
 ArrivalFormat = Literal["iso", "epoch_seconds", "epoch_milliseconds"]
 
 _SUFFIXES: dict[str, Format] = {
@@ -19,6 +19,7 @@ _SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
+    ".avro": "avro",
 }
 
 

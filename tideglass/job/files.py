@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,19 +14,23 @@ from tideglass.core.errors import ProjectError
 
 #: What a user may do where a project names a file outside of it.
 REMEDY = "move it into the project, or say --allow-outside"
+#: Windows' own editors write UTF-16 where they are asked for "Unicode".
+_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 @dataclass(slots=True)
 class Problems:
     """Collects what is wrong with the files under `folder`, so that all of it is reported at once.
 
-    bounds: which files may be read. errors: what keeps the project from being used. notices: what is
-    understood and not supported, or was left unread; the project can be used without it.
+    bounds: which files may be read. errors: what keeps the project from being used. warnings: what is read
+    and may not mean what its writer thinks, such as a misspelt key. notices: what is understood and not
+    supported, or was left unread; the project can be used without it.
     """
 
     folder: Path
     bounds: Bounds = ANYWHERE
     errors: list[str] = field(default_factory=list[str])
+    warnings: list[str] = field(default_factory=list[str])
     notices: list[str] = field(default_factory=list[str])
 
     def place(self, path: Path) -> str:
@@ -34,6 +39,9 @@ class Problems:
 
     def error(self, path: Path, message: str) -> None:
         self.errors.append(f"{self.place(path)}: {message}")
+
+    def warn(self, path: Path, message: str) -> None:
+        self.warnings.append(f"{self.place(path)}: {message}")
 
     def notice(self, path: Path, message: str) -> None:
         self.notices.append(f"{self.place(path)}: {message}")
@@ -110,57 +118,25 @@ def _words(error: Exception) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """The `asaproj.json`, the query and the folder a path names; the first two may be found later."""
-
-    manifest: Path | None
-    query: Path | None
-    folder: Path
-
-
-def project_entry(path: Path) -> Entry:
-    """What a path that names a project leads to. Raises ProjectError when it names none."""
-    if not path.exists():
-        raise ProjectError(
-            f"{path}: there is no such file or folder; name a project's folder or its asaproj.json"
-        )
-    if path.is_file():
-        if path.suffix.lower() == ".asaql":
-            beside = path.parent / "asaproj.json"
-            return Entry(beside if beside.exists() else None, path, path.parent)
-        if path.suffix.lower() == ".asaproj":
-            raise ProjectError(
-                f"{path}: the XML project of Visual Studio is understood, not yet supported; "
-                "name the .asaql file instead, or open the project in VS Code, which writes asaproj.json"
-            )
-        return Entry(path, None, path.parent)
-    manifest = project_path(path, "asaproj.json")
-    if manifest.exists():
-        return Entry(manifest, None, path)
-    queries = sorted(path.glob("*.asaql"))
-    if len(queries) != 1:
-        found = ", ".join(query.name for query in queries) or "none"
-        raise ProjectError(
-            f"{path}: no asaproj.json, and not exactly one .asaql file ({found}); "
-            "name the query file, or make a project with: tideglass new DIR"
-        )
-    return Entry(None, queries[0], path)
-
-
 def read_text(path: Path, problems: Problems) -> str | None:
-    """The text of a UTF-8 file, its byte-order mark left out; None after a reported problem."""
+    """The text of a file in UTF-8, or in UTF-16 as its byte-order mark says; None after a reported problem.
+
+    The mark is left out, and a line ends in LF.
+    """
     if not problems.bounds.hold(path):
         problems.error(path, f"lies outside of the project; {REMEDY}")
         return None
     try:
-        return path.read_text(encoding="utf-8-sig")
+        data = path.read_bytes()
+        encoding = "utf-16" if data.startswith(_UTF_16_MARKS) else "utf-8-sig"
+        return data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         problems.error(path, "the file does not exist")
     except IsADirectoryError:
         problems.error(path, "is a folder where a file is expected")
     except UnicodeDecodeError as error:
-        problems.error(path, f"byte {error.start} is not UTF-8; save the file as UTF-8")
+        name = "UTF-16" if error.encoding.startswith("utf-16") else "UTF-8"
+        problems.error(path, f"byte {error.start} is not {name}; save the file as UTF-8")
     except OSError as error:
         problems.error(path, f"cannot be read: {error.strerror}")
     return None
@@ -215,10 +191,3 @@ def text_of(
     else:
         problems.error(path, f'"{key}" is {json_kind(value)} where a text is expected')
     return None
-
-
-def read_named(file: Path, key: str, problems: Problems) -> tuple[dict[str, Any], str] | None:
-    """The object a file holds and the name under `key`; None after a reported problem."""
-    content = read_object(file, problems)
-    name = text_of(content, key, file, problems) if content is not None else None
-    return (content, name) if content is not None and name is not None else None

@@ -9,6 +9,7 @@ from pathlib import Path
 from tideglass.compile import Compiled
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
 from tideglass.connect.topics import TopicInput, TopicOutput
+from tideglass.job.given_input import GivenInput
 from tideglass.job.settings import JobSettings
 from tideglass.job.start import StartMode, StartRequest
 
@@ -17,7 +18,8 @@ from tideglass.job.start import StartMode, StartRequest
 class RunOptions:
     """What a user may choose for a run.
 
-    inputs, outputs: `--input` and `--output`; an output is a directory, or "console".
+    inputs, outputs: `--input` and `--output`; an input is a path, or one with more to say of its files; an
+    output is a directory, or "console".
     once: the input is finished; run to its end and flush. run_directory: where the checkpoint lives.
     fresh: forget earlier runs, replace their rows. overwrite: replace rows of other jobs too.
     cores: of this machine, all of them when None. key_groups: pieces a stage's keys are split into; None:
@@ -29,7 +31,7 @@ class RunOptions:
     for the journal; None: it was not the command.
     """
 
-    inputs: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    inputs: Mapping[str, Path | GivenInput] = field(default_factory=dict[str, Path | GivenInput])
     outputs: Mapping[str, str] = field(default_factory=dict[str, str])
     once: bool = False
     run_directory: Path | None = None
@@ -52,10 +54,18 @@ class RunOptions:
     def start(self) -> StartRequest:
         return StartRequest(self.start_mode, self.start_at_ticks, self.fresh, self.accept_partial)
 
+    def given(self, name: str) -> GivenInput | None:
+        """The files named for an input, whatever the case of its name."""
+        found = next((each for key, each in self.inputs.items() if key.casefold() == name.casefold()), None)
+        return found if found is None or isinstance(found, GivenInput) else GivenInput(Path(found))
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job ready to run. inputs: those that are files; topics: those that are not."""
+    """A job ready to run.
+
+    inputs: those that are files; topics: those that are not. warnings: what a user should know of the inputs.
+    """
 
     name: str
     compiled: Compiled
@@ -66,3 +76,4 @@ class Job:
     options: RunOptions
     references: Mapping[str, ReferenceSpec] = field(default_factory=dict[str, ReferenceSpec])
     topics: Mapping[str, TopicInput] = field(default_factory=dict[str, TopicInput])
+    warnings: tuple[str, ...] = ()

@@ -12,6 +12,8 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from tideglass.connect.formats.avro import container_blocks
+from tideglass.connect.formats.parquet import json_text
 from tideglass.core.errors import ProjectError
 from tideglass.job.files import json_kind
 
@@ -19,13 +21,15 @@ Row = dict[str, Any]
 
 
 def read_rows(path: Path, file_format: str | None = None, delimiter: str = ",") -> list[Row]:
-    """The rows of a JSON or CSV file, or of a Parquet file; by default the format its name says, else JSON.
+    """The rows of a JSON or CSV file, of a Parquet or Avro one; by default as its name says, else JSON.
 
     Raises ProjectError with the file, the place in it and what was expected there.
     """
     chosen = file_format or path.suffix.lower().removeprefix(".")
     if chosen == "parquet":
         return _parquet_rows(path)
+    if chosen == "avro":
+        return _avro_rows(path)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -92,6 +96,19 @@ def _parquet_rows(path: Path) -> list[Row]:
     import pyarrow.parquet as pq
 
     try:
-        return cast("list[Row]", pq.read_table(path).to_pylist())
+        return [_plain(row) for row in cast("list[Row]", pq.read_table(path).to_pylist())]
     except (OSError, pa.ArrowInvalid) as error:
         raise ProjectError(f"{path}: not a Parquet file: {error}") from error
+
+
+def _avro_rows(path: Path) -> list[Row]:
+    try:
+        with path.open("rb") as file:
+            return [_plain(row) for block in container_blocks(file) for row in block.records]
+    except (OSError, ValueError) as error:
+        raise ProjectError(f"{path}: not an Avro file: {error}") from error
+
+
+def _plain(row: Row) -> Row:
+    """The row with values that JSON has: times as ISO text, bytes as base64."""
+    return cast("Row", json.loads(json_text(row)))

@@ -26,10 +26,13 @@ from tideglass.core.bounds import ANYWHERE
 from tideglass.core.errors import ProjectError
 from tideglass.core.file_names import folder_name
 from tideglass.core.time import NANOSECONDS_PER_TICK
+from tideglass.core.types import ARRIVAL, PARTITION
 from tideglass.job.account import Account, signals
+from tideglass.job.arrival_warnings import arrival_warnings
 from tideglass.job.beginning import Beginning, begin
 from tideglass.job.counts import Counts
 from tideglass.job.directory import JobDirectory
+from tideglass.job.given_input import GivenInput, hint_of_path
 from tideglass.job.journal import RunStart
 from tideglass.job.lock import RunLock
 from tideglass.job.manifest import read_manifest
@@ -37,7 +40,8 @@ from tideglass.job.metrics import Metrics
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
 from tideglass.job.profile import Profile
-from tideglass.job.project import OUTSIDE, Project, ProjectInput
+from tideglass.job.project import Project
+from tideglass.job.project_inputs import OUTSIDE, ProjectInput
 from tideglass.job.recovered import is_read_again, positions_behind, recover
 from tideglass.job.recovery import Positions
 from tideglass.job.silences import SilenceJournal
@@ -76,6 +80,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         drops_failing_rows=settings.on_error == "drop",
         inputs=known or None,
         functions=project.scripts,
+        outputs=tuple(project.outputs) or None,
     )
     topics = _topics(project, options, compiled.topology.fields)
     inputs = {
@@ -92,6 +97,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
             drops_failing_rows=settings.on_error == "drop",
             inputs=known or None,
             functions=compiled.topology.functions,
+            outputs=tuple(project.outputs) or None,
         )
     outputs = {name: _output_spec(project, options, name) for name in compiled.topology.outputs}
     unknown = [name for name in options.outputs if _find(outputs, name) is None]
@@ -101,19 +107,42 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         )
     _see_apart(outputs)
     references = {name: _reference_spec(project, options, name) for name in compiled.topology.references}
-    return Job(project.name, compiled, settings, inputs, outputs, directory.path, options, references, topics)
+    warnings = tuple(arrival_warnings(compiled.topology, inputs, options))
+    return Job(
+        project.name,
+        compiled,
+        settings,
+        inputs,
+        outputs,
+        directory.path,
+        options,
+        references,
+        topics,
+        warnings,
+    )
 
 
 def _known_inputs(project: Project, options: RunOptions) -> dict[str, InputInfo]:
     """The project's inputs, and those that are only named for this run."""
     known = {
-        name: InputInfo(
-            name, each.kind, metadata=each.metadata(options.live and _find(options.inputs, name) is None)
-        )
+        name: InputInfo(name, each.kind, metadata=_metadata(each, options.given(name), options.live))
         for name, each in project.inputs.items()
     }
     others = [name for name in options.inputs if _find(known, name) is None]
-    return known | {name: InputInfo(name, metadata=metadata_in()) for name in others}
+    return known | {
+        name: InputInfo(name, metadata=_metadata(None, options.given(name), live=False)) for name in others
+    }
+
+
+def _metadata(known: ProjectInput | None, given: GivenInput | None, live: bool) -> frozenset[str]:
+    """Names of what an input says of its events, with the files a user names for it."""
+    told = frozenset[str]() if known is None else known.metadata(live and given is None)
+    if given is None:
+        return told
+    arrival = [] if given.arrival is None else [ARRIVAL]
+    if given.partitions == "one":
+        told -= metadata_in(PARTITION)
+    return told | metadata_in(*arrival, *([PARTITION] if given.partitions == "folders" else []))
 
 
 def _key_groups(directory: JobDirectory, options: RunOptions) -> int | None:
@@ -340,7 +369,7 @@ def _libraries(job: Job) -> Libraries | None:
 
 def _topics(project: Project, options: RunOptions, names: Iterable[str]) -> dict[str, TopicInput]:
     """The inputs that are read from their topics: those of a live run for which no files are named."""
-    known = {name: _find(project.inputs, name) for name in names if _find(options.inputs, name) is None}
+    known = {name: _find(project.inputs, name) for name in names if options.given(name) is None}
     return {
         name: replace(each.topic, name=name)
         for name, each in known.items()
@@ -348,63 +377,74 @@ def _topics(project: Project, options: RunOptions, names: Iterable[str]) -> dict
     }
 
 
-def _outside(name: str, path: str) -> ProjectError:
-    return ProjectError(f"the input {name!r} reads {path}, which {OUTSIDE.format(name=name)}")
-
-
 def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
-    chosen = _find(options.inputs, name)
+    given = options.given(name)
     known = _find(project.inputs, name)
-    path = chosen if chosen is not None or known is None else known.path
-    if path is None and known is not None and known.outside is not None:
-        raise _outside(name, known.outside)
-    if path is None:
-        origin = f"it is {known.origin} in the project" if known else "the project does not name it"
-        live = ", or --live to read the topic" if known is not None and known.topic is not None else ""
-        raise ProjectError(
-            f"the input {name!r} has no files: {origin}\n  hint: say --input {name}=PATH{live}"
-        )
+    path = _checked_path("input", name, given, known)
     if not path.exists():
-        raise ProjectError(f"the input {name!r} reads {path}, which does not exist")
-    if known is None:
-        return InputSpec(name=name, path=path, finished=options.once)
+        hint = "" if given is None else hint_of_path(path)
+        raise ProjectError(
+            f"the input {name!r} reads {path}, which does not exist" + (f"\n  hint: {hint}" if hint else "")
+        )
+    arrival, arrival_format = _arrival(given, known)
+    partitions = None if given is None else given.partitions
+    if partitions is None and known is not None and path.is_dir():
+        partitions = known.partitions
+    delimiter = None if given is None else given.delimiter
     return InputSpec.model_validate(
         {
             "name": name,
             "path": path,
-            "format": _format(known, path),
-            "partitions": "folders" if known.partitions == "folders" and path.is_dir() else "none",
-            "arrival": None
-            if known.arrival is None
-            else {"path": known.arrival.split("."), "format": known.arrival_format},
-            "delimiter": known.delimiter,
+            "format": _format(given, known, path),
+            "partitions": "folders" if partitions == "folders" else "none",
+            "arrival": None if arrival is None else {"path": arrival.split("."), "format": arrival_format},
+            "delimiter": delimiter or ("," if known is None else known.delimiter),
             "finished": options.once,
-            "bounds": ANYWHERE if chosen is not None else known.bounds,
+            "bounds": ANYWHERE if given is not None or known is None else known.bounds,
         }
     )
 
 
+def _checked_path(what: str, name: str, given: GivenInput | None, known: ProjectInput | None) -> Path:
+    """The files named for an input, else the project's. Raises ProjectError where there are none."""
+    if given is not None:
+        return given.path
+    named_by_time = ", where PATH may hold {date} and {time}" if what == "reference input" else ""
+    live = ", or --live to read the topic" if known is not None and known.topic is not None else ""
+    hint = f"\n  hint: say --input {name}=PATH{named_by_time}{live}"
+    if known is not None and known.outside is not None:
+        raise ProjectError(f"the {what} {name!r} reads {known.outside}, which {OUTSIDE.format(name=name)}")
+    if known is not None and known.unreadable is not None:
+        raise ProjectError(f"the {what} {name!r} cannot be read: {known.unreadable}{hint}")
+    if known is None or known.path is None:
+        origin = f"it is {known.origin} in the project" if known else "the project does not name it"
+        raise ProjectError(f"the {what} {name!r} has no files: {origin}{hint}")
+    return known.path
+
+
+def _arrival(given: GivenInput | None, known: ProjectInput | None) -> tuple[str | None, str]:
+    """The field with the time of arrival and how it says it: as the user says, else the project."""
+    if given is not None and given.arrival is not None:
+        return given.arrival, given.arrival_format or "iso"
+    return (None, "iso") if known is None else (known.arrival, known.arrival_format)
+
+
 def _reference_spec(project: Project, options: RunOptions, name: str) -> ReferenceSpec:
-    path = _find(options.inputs, name)
+    given = options.given(name)
     known = _find(project.inputs, name)
     told = {} if known is None else {"date_format": known.date_format, "time_format": known.time_format}
+    if given is not None and (given.arrival is not None or given.partitions is not None):
+        raise ProjectError(
+            f"--input {name}: reference data has neither times of arrival nor partitions; name the path alone"
+        )
     if known is not None and known.sql is not None:
-        connection = known.sql.connection if path is None else _uri(path)
+        connection = known.sql.connection if given is None else _uri(given.path)
         if connection is not None:
             return ReferenceSpec.model_validate(
                 {"name": name, "sql": {**asdict(known.sql), "connection": connection}}
             )
-    bounds = ANYWHERE if path is not None or known is None else known.bounds
-    if path is None:
-        path = None if known is None else known.path
-    if path is None and known is not None and known.outside is not None:
-        raise _outside(name, known.outside)
-    if path is None:
-        origin = f"it is {known.origin} in the project" if known else "the project does not name it"
-        raise ProjectError(
-            f"the reference input {name!r} has no files: {origin}\n  hint: say --input {name}=PATH, where "
-            "PATH may hold {date} and {time}"
-        )
+    bounds = ANYWHERE if given is not None or known is None else known.bounds
+    path = _checked_path("reference input", name, given, known)
     if not is_pattern(path) and not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise ProjectError(
@@ -413,6 +453,8 @@ def _reference_spec(project: Project, options: RunOptions, name: str) -> Referen
         )
     file_format = None if known is None or format_of(path) is not None else known.file_format
     delimiter = "," if known is None else known.delimiter
+    if given is not None:
+        file_format, delimiter = given.file_format or file_format, given.delimiter or delimiter
     return ReferenceSpec.model_validate(
         {"name": name, "path": path.resolve(), "format": file_format, "delimiter": delimiter, **told}
         | {"bounds": bounds}
@@ -425,8 +467,12 @@ def _uri(path: Path) -> str | None:
     return None if match is None else f"{match[1]}://{match[2]}"
 
 
-def _format(known: ProjectInput, path: Path) -> str | None:
-    """None when file names tell the format, else what the project says of the input."""
+def _format(given: GivenInput | None, known: ProjectInput | None, path: Path) -> str | None:
+    """What the user says; None when file names tell the format, else what the project says of the input."""
+    if given is not None and given.file_format is not None:
+        return given.file_format
+    if known is None:
+        return None
     first = (
         path if path.is_file() else next((each for each in path.rglob("[!._]*.*") if each.is_file()), None)
     )

@@ -24,6 +24,7 @@ from tideglass.core.time import (
     TICKS_PER_MINUTE,
     TICKS_PER_SECOND,
 )
+from tideglass.job.keys import job_config
 
 if TYPE_CHECKING:
     from tideglass.temporal.policies import Policies
@@ -195,9 +196,11 @@ def _range_problems(values: Mapping[str, Any]) -> list[str]:
 def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") -> JobSettings:
     """Settings of a project's `JobConfig.json`; keys that concern only the cloud are ignored.
 
-    An absent late tolerance is no limit, as in the service's interface (`asa.md` 1.4).
+    Keys are known in any case, and nested under `properties` as the service's interface has them. An absent
+    late tolerance is no limit, as in that interface (`asa.md` 1.4).
     Raises ProjectError that lists everything wrong, each with `place` and the key.
     """
+    config = job_config(config)
     problems: list[str] = []
     values: dict[str, Any] = {}
 
@@ -206,6 +209,8 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
         if value is None:
             return None
         if isinstance(value, str) and re.fullmatch(r"\s*-?\d+\s*", value):
+            value = int(value)
+        if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not smallest <= value <= largest:
             problems.append(

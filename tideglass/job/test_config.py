@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
 from tideglass.connect.inputs.files import FileInput, partition_numbers
@@ -17,8 +17,17 @@ from tideglass.connect.spec import InputSpec
 from tideglass.core.bounds import Bounds
 from tideglass.core.time import format_ticks
 from tideglass.job.compare import Difference, differences
-from tideglass.job.files import REMEDY, Problems, json_kind, read_object, text_of
-from tideglass.job.project import ProjectInput, read_input_mock
+from tideglass.job.files import REMEDY, NotNamed, Problems, json_kind, named_path, read_object, text_of
+from tideglass.job.keys import (
+    EXPECTED_OUTPUT,
+    LOCAL_INPUT,
+    TEST_CASE,
+    TEST_CONFIG,
+    canonical,
+    warn_of_misspelt,
+)
+from tideglass.job.project_inputs import ProjectInput, read_input_mock
+from tideglass.job.rest import tool_input
 from tideglass.job.rows import Row, read_rows
 from tideglass.job.settings import JobSettings
 
@@ -46,17 +55,18 @@ class TestCase:
 
 @dataclass(frozen=True, slots=True)
 class TestConfig:
-    """script: the query file, None when the file leaves it to the project."""
+    """script: the query file, None: that of the project. warnings: what may not be meant."""
 
     __test__ = False
 
     path: Path
     script: Path | None
     cases: tuple[TestCase, ...]
+    warnings: tuple[str, ...] = ()
 
 
-def load_test_config(path: Path, bounds: Bounds | None = None) -> TestConfig:
-    """Read a testConfig.json; its paths are relative to its folder.
+def load_test_config(path: Path, bounds: Bounds | None = None, project: Path | None = None) -> TestConfig:
+    """Read a testConfig.json; its paths are relative to its folder, `Script` also to that of the project.
 
     bounds: which files it may name; by default what lies below its folder.
     Raises ProjectError that lists every problem.
@@ -64,9 +74,10 @@ def load_test_config(path: Path, bounds: Bounds | None = None) -> TestConfig:
     problems = Problems(path.parent, bounds or Bounds((path.parent,)))
     content = read_object(path, problems)
     problems.raise_if_any()
-    content = content or {}
+    content = canonical(content or {}, TEST_CONFIG)
+    warn_of_misspelt(content, TEST_CONFIG, path, problems)
     script_text = text_of(content, "Script", path, problems, required=False)
-    script = problems.path(path.parent, script_text, path, '"Script"') if script_text else None
+    script = None if script_text is None else _script(script_text, path, project, problems)
     cases: list[TestCase] = []
     for number, entry in enumerate(_objects(content, "TestCases", path, problems), 1):
         cases.append(_read_case(entry, number, path, problems))
@@ -74,7 +85,31 @@ def load_test_config(path: Path, bounds: Bounds | None = None) -> TestConfig:
     for name in sorted({name for name in names if names.count(name) > 1}):
         problems.error(path, f"two test cases are named {name!r}; give each its own name")
     problems.raise_if_any()
-    return TestConfig(path, script, tuple(cases))
+    return TestConfig(path, script, tuple(cases), tuple(problems.warnings))
+
+
+def _script(text: str, path: Path, project: Path | None, problems: Problems) -> Path | None:
+    """The query that `Script` names, as seen from the file or the project; None where there is none.
+
+    The service's tools write an absolute path of the machine the file was made on and never read it again.
+    The query of that name is meant, and that of the project where there is none.
+    """
+    folders = [path.parent] if project is None else [path.parent, project]
+    absolute = PureWindowsPath(text)
+    found: list[Path | NotNamed] = []
+    for candidate in (text, absolute.name) if absolute.root else (text,):
+        found += [named_path(folder, candidate, problems.bounds) for folder in folders]
+    for each in found:
+        if isinstance(each, Path) and each.is_file():
+            return each
+    if absolute.root:
+        problems.warn(
+            path, f'"Script" names {text}, which is not in the project; the query of the project is tested'
+        )
+        return None
+    why = next((each for each in found if isinstance(each, NotNamed)), NotNamed("is a folder"))
+    problems.error(path, f'"Script" names {text}, which {why.why}' + (f"; {REMEDY}" if why.outside else ""))
+    return None
 
 
 def _objects(content: Mapping[str, Any], key: str, path: Path, problems: Problems) -> list[dict[str, Any]]:
@@ -92,18 +127,28 @@ def _objects(content: Mapping[str, Any], key: str, path: Path, problems: Problem
 
 
 def _read_case(entry: Mapping[str, Any], number: int, path: Path, problems: Problems) -> TestCase:
+    entry = canonical(entry, TEST_CASE)
+    warn_of_misspelt(entry, TEST_CASE, path, problems)
     name = text_of(entry, "Name", path, problems, required=False) or f"Case {number}"
     inputs: list[ProjectInput] = []
-    for mock in _objects(entry, "Inputs", path, problems):
-        alias = text_of(mock, "InputAlias", path, problems)
+    for given in _objects(entry, "Inputs", path, problems):
+        mock = tool_input(given, LOCAL_INPUT)
+        warn_of_misspelt(mock, LOCAL_INPUT, path, problems)
+        alias = text_of(mock, "Name" if "Name" in mock else "InputAlias", path, problems)
         if alias:
             found = read_input_mock(mock, alias, path, path.parent, problems)
+            named = f"case {name!r}: the input {alias!r}"
             if found.outside is not None:
-                named = f'case {name!r}: "FilePath" of the input {alias!r} names {found.outside}'
-                problems.error(path, f"{named}, which lies outside of the project; {REMEDY}")
+                problems.error(
+                    path, f"{named} reads {found.outside}, which lies outside of the project; {REMEDY}"
+                )
+            elif found.unreadable is not None:
+                problems.error(path, f"{named} cannot be read: {found.unreadable}")
             inputs.append(found)
     expected: list[ExpectedOutput] = []
-    for output in _objects(entry, "ExpectedOutputs", path, problems):
+    for given in _objects(entry, "ExpectedOutputs", path, problems):
+        output = canonical(given, EXPECTED_OUTPUT)
+        warn_of_misspelt(output, EXPECTED_OUTPUT, path, problems)
         alias = text_of(output, "OutputAlias", path, problems)
         file_text = text_of(output, "FilePath", path, problems)
         if not alias or not file_text:
@@ -114,7 +159,7 @@ def _read_case(entry: Mapping[str, Any], number: int, path: Path, problems: Prob
         if not isinstance(ignored, list):
             problems.error(path, f'case {name!r}: "IgnoreFields" is {json_kind(ignored)}, not an array')
             ignored = []
-        required = output.get("Required", True) is not False
+        required = str(output.get("Required", True)).strip().lower() != "false"
         fields = tuple(str(name) for name in cast("list[object]", ignored))
         expected.append(ExpectedOutput(alias, file, fields, required))
     return TestCase(name, tuple(inputs), tuple(expected))

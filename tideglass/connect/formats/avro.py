@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cache
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 import fastavro
 import numpy as np
@@ -77,16 +77,49 @@ def decode_avro(
     """
     refusals = Refusals()
     read = _containers(messages, refusals) if schema is None else _plain(messages, schema, refusals)
+    decoded = _decoded(read, fields, level, np.arange(len(read.records)))
+    refused = [replace(each, first_line=int(read.message_of[each.first_line])) for each in decoded.rejected]
+    return Decoded(decoded.table, merge_rejected([*refusals.all(), *refused])), read.message_of
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerBlock:
+    """Records of an object container that stand in one block of it, and the names of their fields."""
+
+    records: list[_Record]
+    names: tuple[str, ...]
+
+
+def container_blocks(file: BinaryIO) -> Iterator[ContainerBlock]:
+    """The events of an object container, a block at a time. Raises ValueError where it is no whole one."""
+    try:
+        reader = avro.block_reader(file)
+        schema = reader.writer_schema
+        if not isinstance(schema, dict) or cast("dict[str, Any]", schema).get("type") != "record":
+            raise ValueError("its events are no Avro records")
+        names = tuple(str(each["name"]) for each in cast("dict[str, Any]", schema)["fields"])
+        for block in reader:
+            yield ContainerBlock(list(block), names)
+    except (OSError, ValueError):
+        raise
+    except Exception as error:  # bytes that are no Avro make the reader raise whatever they lead it to
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def decode_records(
+    records: list[_Record], names: tuple[str, ...], fields: Fields, level: str, lines: Ints
+) -> Decoded:
+    """Events from the records of a container; `lines` are their places in the file."""
+    return _decoded(_Read(records, lines, names), fields, level, lines)
+
+
+def _decoded(read: _Read, fields: Fields, level: str, lines: Ints) -> Decoded:
+    """Events from records, at `lines`."""
     columns = {
         name: _column([record.get(name) for record in read.records], level)
         for name in wanted_columns(read.names, fields)
     }
-    count = len(read.records)
-    lines = np.arange(count)
-    of_events = Refusals()  # whose lines are events; those of `refusals` are messages
-    decoded = decode_columns(columns, fields, level, lines, of_events, np.ones(count, np.bool_))
-    refused = [replace(each, first_line=int(read.message_of[each.first_line])) for each in decoded.rejected]
-    return Decoded(decoded.table, merge_rejected([*refusals.all(), *refused])), read.message_of
+    return decode_columns(columns, fields, level, lines, Refusals(), np.ones(len(lines), np.bool_))
 
 
 @cache

@@ -191,7 +191,7 @@ class FileInput:
         if found is None:
             raise InputError(
                 f"the input {self.spec.name!r} does not say its format, and {path.name} does not end in "
-                ".json, .csv or .parquet; give the input a format"
+                ".json, .csv, .parquet or .avro; give the input a format"
             )
         return found
 

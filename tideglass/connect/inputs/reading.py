@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from tideglass.connect.formats.avro import container_blocks, decode_records
 from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
 from tideglass.connect.formats.decoded import (
     INVALID_COMPRESSION,
@@ -126,6 +127,8 @@ def _decoded(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded
         file: ByteReader = raw if packed is None else packed
         if piece.format == "csv":
             yield from _csv(piece, file, packed is not None, fields, level)
+        elif piece.format == "avro":
+            yield from _avro(piece, file, fields, level)
         else:
             yield from _json(piece, file, packed is not None, fields, level)
         if packed is not None and packed.broken is not None:
@@ -333,6 +336,33 @@ def _refused_rows(piece: Piece, file: ByteReader, end: int | None, bounds_of: An
         first = first or [data[: int(bounds[1])].tobytes()] if len(bounds) > 1 else first
     refusals.add(INVALID_HEADER, reason, np.full(max(1, count), piece.begin), first)
     return refusals
+
+
+# ---------------------------------------------------------------- Avro
+
+
+def _avro(piece: Piece, file: ByteReader, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+    """The events of an object container; where it breaks off, what stands behind counts as one refusal."""
+    place = 0
+    blocks = container_blocks(cast("Any", file))
+    while True:
+        try:
+            with profile.part("reading inputs"):
+                block = next(blocks, None)
+        except ValueError as error:
+            if _breaks_off(file):  # which is told apart, and once
+                return
+            refusals = Refusals()
+            refusals.add(INVALID_DATA, f"the file cannot be read as Avro: {error}", [place], [piece.path])
+            yield decode_nothing(fields, level, refusals), 0
+            return
+        if block is None:
+            return
+        lines = np.arange(place, place + len(block.records))
+        with profile.part("decoding events"):
+            decoded = decode_records(block.records, block.names, fields, level, lines)
+        yield decoded, piece.end if place == 0 else 0
+        place += len(block.records)
 
 
 # ---------------------------------------------------------------- Parquet

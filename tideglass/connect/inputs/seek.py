@@ -18,7 +18,7 @@ import pyarrow.parquet
 from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.inputs.files import FileInput, PieceJson
 from tideglass.connect.inputs.reading import OFFSET_BITS
-from tideglass.connect.inputs.stops import HEAD_BYTES, holds_document, is_compressed
+from tideglass.connect.inputs.stops import HEAD_BYTES, holds_document, is_whole
 from tideglass.core.types import ARRIVAL, OFFSET
 
 
@@ -66,7 +66,7 @@ def _cut(source: FileInput, partition: str, name: str, place: int) -> tuple[int,
     file_format = source.format_of(path)
     if file_format == "parquet":
         return _row_group(path, place)
-    if is_compressed(path) or (file_format == "json" and holds_document(path, path.stat().st_size)):
+    if is_whole(path, file_format) or (file_format == "json" and holds_document(path, path.stat().st_size)):
         return 0, 0
     begin = _line_begin(path, place) if file_format == "json" else place
     return begin, begin

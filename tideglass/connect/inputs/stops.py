@@ -1,7 +1,7 @@
 """How far a file can be read now: whole rows only, and about as many bytes as asked for.
 
 Lines are cut behind a line end, CSV behind a row, Parquet behind a row group. What cannot be read from its
-middle (compressed files, JSON documents) is taken as a whole and once, as the service does with blobs
+middle (compressed files, Avro, JSON documents) is taken as a whole and once, as the service does with blobs
 (`asa.md` 6.1); while it may grow, a document is taken when it ends as one does.
 """
 
@@ -29,6 +29,11 @@ def is_compressed(path: str | Path) -> bool:
     return str(path).lower().endswith(".gz")
 
 
+def is_whole(path: Path, file_format: str) -> bool:
+    """Whether a file of any content can only be read from its start."""
+    return file_format == "avro" or is_compressed(path)
+
+
 def holds_document(path: str | Path, size: int) -> bool:
     """Whether a JSON file is a document rather than lines, judged by its first `size` bytes only."""
     return is_document(_head(path, size))
@@ -54,7 +59,7 @@ def bytes_left(path: Path, file_format: str, read_to: int | None, status: os.sta
         return sum(sizes[read_to or 0 :])
     if read_to is None or status.st_size == read_to:
         return status.st_size - (read_to or 0)
-    if is_compressed(path) or (file_format == "json" and holds_document(path, status.st_size)):
+    if is_whole(path, file_format) or (file_format == "json" and holds_document(path, status.st_size)):
         return 0
     return max(0, status.st_size - read_to)
 
@@ -75,7 +80,7 @@ def next_stop(
             used += groups[stop]
             stop += 1
         return stop, used
-    if is_compressed(path):
+    if is_whole(path, file_format):
         return size, size - begin
     if file_format == "json" and begin == 0:
         layout = layout_of(_head(path, size))

@@ -23,6 +23,8 @@ class ByteReader(Protocol):
 
     def seek(self, offset: int, /) -> int: ...
 
+    def tell(self) -> int: ...
+
 
 class Unpacked:
     """The content of a gzip file of one or more members, up to its end or to the first byte that is wrong.
@@ -76,6 +78,10 @@ class Unpacked:
             self._restart()
         while self._place < offset and self.read(min(offset - self._place, 1 << 24)):
             pass
+        return self._place
+
+    def tell(self) -> int:
+        """The place in the content that is read next."""
         return self._place
 
     def _some(self, most: int) -> bytes:

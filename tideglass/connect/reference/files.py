@@ -59,6 +59,6 @@ class FileReference:
         if found is None:
             raise InputError(
                 f"the reference input {self.name!r} does not say its format, and {path.name} does not end in "
-                ".json, .csv or .parquet; give the input a format"
+                ".json, .csv, .parquet or .avro; give the input a format"
             )
         return found

@@ -128,8 +128,8 @@ class FileSnapshot:
         return Piece(self.path, self.format, 0, groups, 0, 0, self.delimiter)
 
     def _place(self, refused: Rejected) -> str:
-        """Where the first refused row is: its line, or its number in a Parquet file."""
-        if self.format == "parquet":
+        """Where the first refused row is: its line, or its number in a Parquet or Avro file."""
+        if self.format in ("parquet", "avro"):
             return f"{self.path}, row {refused.first_line + 1}"
         with open(self.path, "rb") as raw:
             file = Unpacked(raw, self.size) if is_compressed(self.path) else raw

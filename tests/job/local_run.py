@@ -1,0 +1,35 @@
+"""A job run to its end in this process: its files, through the decoders, scans and stages Spark runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.inputs.files import FileInput, partition_numbers
+from tideglass.connect.reference.references import given_rows
+from tideglass.job.options import Job
+from tideglass.job.rows import read_rows
+from tideglass.runtime.local import LocalDriver, PartitionBatch, rows_by_output
+from tideglass.testing import rows_in_order
+
+
+def rows_of_job(job: Job) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every output, in the order of their timestamps."""
+    topology = job.compiled.topology
+    batches: list[PartitionBatch] = []
+    for name, spec in job.inputs.items():
+        files, needed = FileInput(spec), topology.fields[name]
+        fields = Fields(needed.paths, needed.whole, needed.payload_types)
+        ends = files.latest({})
+        for partition, number in partition_numbers(list(ends)).items():
+            chunks = list(files.read(partition, [], ends[partition], fields, topology.level))
+            assert not any(chunk.rejected for chunk in chunks)
+            batches.append(PartitionBatch(name, number, chunks))
+    known = {
+        name: read_rows(spec.path, spec.format, spec.delimiter)
+        for name, spec in job.references.items()
+        if spec.path is not None
+    }
+    driver = LocalDriver(topology, references=given_rows(topology.references, known))
+    tables = rows_by_output(topology, driver.run(batches, final=True))
+    return {name: rows_in_order(parts) for name, parts in tables.items()}
