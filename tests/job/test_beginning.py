@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from tideglass.connect.topics import HeldPartition, TopicInput
 from tideglass.core.durable import sealed, unsealed
 from tideglass.core.errors import OutputError, StateError
 from tideglass.job.beginning import Beginning, begin
+from tideglass.job.counts import Counts
 from tideglass.job.directory import JobDirectory
 from tideglass.job.journal import Ended, read_runs
 from tideglass.job.manifest import STATE_FORMAT, read_manifest
@@ -63,9 +65,11 @@ class Bench:
         checkpoint = self.directory.generation(generation) / "checkpoint"
         for name in ("commits", "offsets"):
             (checkpoint / name).mkdir(parents=True)
-            (checkpoint / name / "4").touch()
-        offset = json.dumps({"batch": 5, "final": True, "inputs": {}})
-        (checkpoint / "offsets" / "4").write_text(f"v1\n{{}}\n{offset}")
+            for batch in (3, 4):
+                offset = json.dumps({"batch": batch + 1, "final": batch == 4, "inputs": {}})
+                body = "v1\n{}" if name == "commits" else f"v1\n{{}}\n{offset}"
+                (checkpoint / name / str(batch)).write_text(body)
+        (checkpoint / "metadata").write_text('{"id":"x"}')
         return checkpoint
 
     def everything(self) -> dict[str, bytes]:
@@ -248,4 +252,58 @@ def test_a_manifest_of_another_version_is_told_apart(bench: Bench):
     assert told(bench, fresh=True) == ()
     bench.directory.manifest.write_text(json.dumps(sealed(content | {"begun": []})))
     with pytest.raises(StateError, match=r"\[STATE_DAMAGED\] .*manifest\.json does not say"):
+        bench.begin()
+
+
+LAST = "generation-0001/checkpoint"
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        (f"{LAST}/offsets/4", None),
+        (f"{LAST}/offsets/4", ""),
+        (f"{LAST}/offsets/4", "v1\n{}\n{"),
+        (f"{LAST}/offsets/3", None),
+        (f"{LAST}/commits/4", "v1"),
+        (f"{LAST}/metadata", "{"),
+        ("generation-0001/begun.json", None),
+        ("generation-0001/begun.json", "{}"),
+        ("generation-0001/counts.json", None),
+        ("generation-0001/counts.json", "\x00"),
+        ("manifest.json", None),
+        ("manifest.json", ""),
+    ],
+)
+def test_a_run_does_not_go_on_from_damaged_state_and_changes_nothing(
+    bench: Bench, name: str, body: str | None
+):
+    bench.begin()
+    bench.leave_state(1)
+    path = bench.directory.path / name
+    if body is None:
+        path.unlink()
+    else:
+        path.write_text(body)
+    before = bench.everything()
+    with pytest.raises(StateError) as refused:
+        bench.begin()
+    told, hint = str(refused.value).split("\n")
+    assert told.startswith(f"[STATE_DAMAGED] {path} ")
+    assert hint.startswith("  hint: --")
+    assert bench.everything() == before
+    assert bench.begin(fresh=True).plan.generation == 2, "what every hint names"
+
+
+def test_a_log_of_commits_that_lacks_a_batch_whose_rows_were_given_is_refused(bench: Bench):
+    bench.begin()
+    checkpoint = bench.leave_state(1)
+    for batch in (3, 4):
+        (checkpoint / "commits" / str(batch)).unlink()
+    with pytest.raises(StateError, match=r"\[STATE_DAMAGED\] .*commits ends before batch 3"):
+        bench.begin()
+    for name in ("commits", "offsets"):
+        shutil.rmtree(checkpoint / name)
+    Counts().after(4, {}, []).save(bench.directory.generation(1))
+    with pytest.raises(StateError, match=r"\[STATE_DAMAGED\] .*offsets ends before batch 4"):
         bench.begin()

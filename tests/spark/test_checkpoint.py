@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tideglass.core.durable import hadoop_checksums
 from tideglass.spark.checkpoint import has_timers, relocate
 
 
@@ -20,14 +21,13 @@ def test_a_moved_checkpoint_names_itself_and_one_in_its_place_is_left_alone(tmp_
     here.parent.mkdir(parents=True)
     here.write_text(metadata(Path("/somewhere/state/0/else")))
     checksum = here.with_name(".0.crc")
-    checksum.touch()
+    checksum.write_bytes(hadoop_checksums(here.read_bytes()))
     assert relocate(tmp_path) == 1
     told = here.read_text().split("\n", 1)
     assert (told[0], json.loads(told[1])) == ("v2", json.loads(metadata(tmp_path).split("\n", 1)[1]))
-    assert [file.name for file in here.parent.iterdir()] == ["0"]
-    checksum.touch()
+    assert sorted(file.name for file in here.parent.iterdir()) == [".0.crc", "0"]
+    assert checksum.read_bytes() == hadoop_checksums(here.read_bytes())
     assert relocate(tmp_path) == 0
-    assert checksum.exists()
 
 
 def test_a_checkpoint_says_whether_its_query_has_timers(tmp_path: Path) -> None:

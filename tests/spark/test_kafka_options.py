@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
+
+import pytest
+
 from tideglass.connect.topics import MOST_MESSAGES, TopicInput
+from tideglass.core.errors import TideglassError
 from tideglass.spark.kafka import source_options, starting_options
+from tideglass.spark.session import KAFKA_CLASSES, Libraries
 from tideglass.spark.topic_offsets import client_settings
 
 
@@ -51,3 +58,24 @@ def test_kafkas_client_is_given_what_the_connector_would_give_it() -> None:
         "security.protocol": "SASL_SSL",
         "sasl.jaas.config": "secret",
     }
+
+
+def jar(folder: Path, name: str, *classes: str) -> None:
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        for each in classes:
+            archive.writestr(each, b"")
+
+
+def test_jars_that_lack_a_part_of_the_connector_are_refused_in_one_sentence(tmp_path: Path) -> None:
+    classes = list(KAFKA_CLASSES)
+    jar(tmp_path, "connector.jar", classes[0])
+    with pytest.raises(TideglassError) as refused:
+        Libraries(jars=tmp_path).settings()
+    told, hint = str(refused.value).split("\n")
+    assert told.startswith(f"[KAFKA_JARS] the jars in {tmp_path} lack kafka-clients (Kafka's client), ")
+    assert "--packages" in hint
+    jar(tmp_path, "rest.jar", *classes[1:])
+    assert Libraries(jars=tmp_path).settings()["spark.jars"].count(".jar") == 2
+    (tmp_path / "rest.jar").write_bytes(b"no jar")
+    with pytest.raises(TideglassError, match=r"rest\.jar cannot be read as a jar"):
+        Libraries(jars=tmp_path).settings()

@@ -42,6 +42,8 @@ def status(
     found = read_status(directory)
     if as_json:
         typer.echo(json.dumps(None if found is None else found.to_json(), indent=1))
+    elif found is None and directory.status.exists():
+        typer.echo(f"{directory.status} cannot be read; the next run writes it anew")
     elif found is None:
         typer.echo(f"no job has run in {directory.path}")
     else:

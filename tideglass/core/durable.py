@@ -23,6 +23,8 @@ from typing import Any, BinaryIO, cast
 
 #: The key of the checksum in a sealed document.
 CHECKSUM = "checksum"
+#: How a file of Hadoop's checksums begins; the size of the blocks follows.
+HADOOP_HEADER = b"crc\0"
 
 _BLOCK_BYTES = 1 << 16
 _SYNCED_AT_ONCE = 16
@@ -138,6 +140,13 @@ def unsealed(content: Any) -> dict[str, Any]:
     if checksum is not None and checksum != _checksum(found):
         raise ValueError("its content is not what its checksum says")
     return found
+
+
+def hadoop_checksums(body: bytes, block_bytes: int = 512) -> bytes:
+    """What Hadoop's file system, and so Spark, writes to `.<name>.crc` beside a file: a CRC per block."""
+    blocks = (body[at : at + block_bytes] for at in range(0, len(body), block_bytes))
+    sums = b"".join(zlib.crc32(block).to_bytes(4, "big") for block in blocks)
+    return HADOOP_HEADER + block_bytes.to_bytes(4, "big") + sums
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

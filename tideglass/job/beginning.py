@@ -11,11 +11,13 @@ from pathlib import Path
 
 from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.reference.journal import JournaledReferences
-from tideglass.core.errors import StateError
+from tideglass.core.errors import FRESH, StateError, damaged
 from tideglass.core.time import BEFORE_ALL_TICKS, NANOSECONDS_PER_TICK, format_ticks
 from tideglass.job.begun import BEGUN, Begun
 from tideglass.job.changes import Changes, changes_between
+from tideglass.job.counts import COUNTS, Counts
 from tideglass.job.directory import JobDirectory
+from tideglass.job.integrity import check_state, has_state
 from tideglass.job.journal import Ended, Run, RunEnd, RunStart, add, read_runs
 from tideglass.job.manifest import (
     STATE_FORMAT,
@@ -33,6 +35,7 @@ from tideglass.job.silences import SilenceJournal
 from tideglass.job.start import StartFacts, StartMode, StartPlan, decide_start
 from tideglass.job.status import read_status
 from tideglass.job.stopped import Stopped, stopped
+from tideglass.job.topic_place import REACHED, TopicPlace
 from tideglass.job.topic_start import Look, begin_as_told, begin_topics
 from tideglass.plan.replay import ReadBack, read_backs
 
@@ -57,6 +60,8 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
     Raises StateError, InputError or OutputError when it cannot start; then nothing has been written.
     """
     before = None if job.options.fresh else read_manifest(directory.manifest)
+    if before is None and not (job.options.fresh or job.options.overwrite) and has_state(directory):
+        raise damaged(directory.manifest, "is missing, though there is state of a job", FRESH)
     identity = identity_of(
         job.compiled,
         job.settings,
@@ -79,6 +84,10 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
                 raise  # any other start needs no run before it
     now_ticks = time.time_ns() // NANOSECONDS_PER_TICK
     plan = decide_start(request, _facts(job, directory, before, changes, last, now_ticks))
+    kept = (BEGUN, COUNTS, *((REACHED,) if job.topics else ()))
+    if plan.resume and before is not None:
+        kept = before.kept
+        check_state(directory.generation(plan.generation), kept)
     last = _of_same_inputs(last, before, identity)
     begun = _begun(job, directory, plan, last)
     if job.topics and not plan.resume:
@@ -100,8 +109,12 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
         SilenceJournal(directory.silences).forget()
         JournaledReferences(str(directory.reference), ()).forget()
     if not plan.resume:  # before anything says that there is such a generation
-        begun.save(directory.generation(plan.generation) / BEGUN)
-    write_manifest(directory.manifest, Manifest(STATE_FORMAT, replace(plan, resume=False), identity))
+        state = directory.generation(plan.generation)
+        begun.save(state / BEGUN)
+        Counts().save(state)
+        if job.topics:
+            TopicPlace().save(state)
+    write_manifest(directory.manifest, Manifest(STATE_FORMAT, replace(plan, resume=False), identity, kept))
     directory.remove_generations(kept=plan.generation)
     _end_the_killed(directory, runs)
     batch = last_batch(directory.generation(plan.generation) / "checkpoint") if plan.resume else None

@@ -69,11 +69,13 @@ class Manifest:
     """The identity of the job when it last started, and the plan its newest generation began with.
 
     identity: None when another version of this package wrote it, which this one cannot compare itself with.
+    kept: files the newest generation has from its beginning on; () when an earlier version began it.
     """
 
     state_format: int
     begun: StartPlan
     identity: Identity | None
+    kept: tuple[str, ...] = ()
 
 
 def identity_of(

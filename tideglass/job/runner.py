@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,7 +24,7 @@ from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec, format_of
 from tideglass.connect.topics import HeldPartition, TopicInput, TopicOutput
 from tideglass.core.bounds import ANYWHERE
-from tideglass.core.errors import ProjectError
+from tideglass.core.errors import ProjectError, TideglassError
 from tideglass.core.file_names import folder_name
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.core.types import ARRIVAL, PARTITION
@@ -33,6 +34,7 @@ from tideglass.job.beginning import Beginning, begin
 from tideglass.job.counts import Counts
 from tideglass.job.directory import JobDirectory
 from tideglass.job.given_input import GivenInput, hint_of_path
+from tideglass.job.integrity import state_problem
 from tideglass.job.journal import RunStart
 from tideglass.job.lock import RunLock
 from tideglass.job.manifest import read_manifest
@@ -188,14 +190,29 @@ def run(
             with account.changing():
                 place, counts = TopicPlace.load(state), Counts.load(state)
                 recover(metrics, beginning, state, _files(job, beginning), place, counts, there)
-            query = _start(job, account, watch, spark, profile)
-            take_signals()
-            _wait(query, account, profile)
-            ending = _ending(directory, beginning)
-            if job.topics and job.options.once and not (account.asked.is_set() or ending.exists()):
-                ending.touch()  # all that was there is read; now its end is told
-                _wait(_start(job, account, watch, spark, profile), account, profile)
+            with _naming_damage(state / "checkpoint"):
+                query = _start(job, account, watch, spark, profile)
+                take_signals()
+                _wait(query, account, profile)
+                ending = _ending(directory, beginning)
+                if job.topics and job.options.once and not (account.asked.is_set() or ending.exists()):
+                    ending.touch()  # all that was there is read; now its end is told
+                    _wait(_start(job, account, watch, spark, profile), account, profile)
         return metrics
+
+
+@contextmanager
+def _naming_damage(checkpoint: Path) -> Generator[None]:
+    """Where Spark stops for damaged state, raise the StateError that names the file."""
+    try:
+        yield
+    except TideglassError as error:
+        if type(error) is not TideglassError:  # what has a kind is told already
+            raise
+        problem = state_problem(checkpoint, f"{error}\n{error.__cause__}")
+        if problem is None:
+            raise
+        raise problem from error
 
 
 def _files(job: Job, beginning: Beginning) -> tuple[FileInput, ...]:

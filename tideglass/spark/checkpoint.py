@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tideglass.core.durable import replace_file
+from tideglass.core.durable import hadoop_checksums, replace_file
 
 _SCHEMAS = "_stateSchema"
 _METADATA = "state/*/_metadata/v2/[0-9]*"
@@ -47,9 +47,11 @@ def _relocate(file: Path, checkpoint: Path) -> bool:
         store["stateSchemaFilePaths"] = [_here(path, checkpoint, operator) for path in paths]
     if json.dumps(metadata) == before:
         return False
-    # The checksum is of the text before; without one the file is read as it is.
-    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
-    replace_file(file, f"{version}\n{json.dumps(metadata, separators=(',', ':'))}".encode())
+    body = f"{version}\n{json.dumps(metadata, separators=(',', ':'))}".encode()
+    checksums = file.with_name(f".{file.name}.crc")
+    checksums.unlink(missing_ok=True)  # of the text before; without any the file is read as it is
+    replace_file(file, body)
+    replace_file(checksums, hadoop_checksums(body))
     return True
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Generator
+import zipfile
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,15 @@ LOCAL_CHECKPOINTS = (
 )
 
 
+#: What a job over topics needs besides Spark, by a class of each that must be there.
+KAFKA_CLASSES = {
+    "org/apache/spark/sql/kafka010/KafkaSourceProvider.class": "spark-sql-kafka-0-10 (Spark's connector)",
+    "org/apache/kafka/clients/consumer/KafkaConsumer.class": "kafka-clients (Kafka's client)",
+    "org/apache/spark/kafka010/KafkaConfigUpdater.class": "spark-token-provider-kafka-0-10",
+    "org/apache/commons/pool2/ObjectPool.class": "commons-pool2",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Libraries:
     """Java libraries a session needs besides Spark's own, as connectors.
@@ -102,7 +112,25 @@ class Libraries:
         found = sorted(self.jars.glob("*.jar"))
         if not found:
             raise TideglassError(f"{self.jars} is no folder of jars")
+        check_jars(self.jars, found)
         return {"spark.jars": ",".join(str(jar.resolve()) for jar in found)}
+
+
+def check_jars(folder: Path, jars: Sequence[Path]) -> None:
+    """Raises TideglassError that names what Spark's connector for Kafka needs and no jar holds."""
+    held: set[str] = set()
+    for jar in jars:
+        try:
+            with zipfile.ZipFile(jar) as archive:
+                held.update(KAFKA_CLASSES.keys() & set(archive.namelist()))
+        except (zipfile.BadZipFile, OSError) as error:
+            raise TideglassError(f"{jar} cannot be read as a jar ({error})\n  hint: fetch it anew") from error
+    missing = [name for of_class, name in KAFKA_CLASSES.items() if of_class not in held]
+    if missing:
+        raise TideglassError(
+            f"[KAFKA_JARS] the jars in {folder} lack {', '.join(missing)}, which Spark needs for Kafka\n"
+            "  hint: put the jar there too, or leave --jars out and have Spark fetch all with --packages"
+        )
 
 
 class _Session(threading.Thread):
