@@ -81,3 +81,80 @@ def test_what_is_no_place_or_no_such_geometry_stops_the_job(expression: str, wor
     with pytest.raises(EvaluationError) as raised:
         run(f"SELECT {expression} AS v, g FROM x", inputs={"x": [{"g": "nowhere"}]})
     assert words in str(raised.value)
+
+
+OPEN = "(0 0, 8 0, 8 8, 0 8, 0.0000000007 -0.0000000007)"
+HOLE = "(2 2, 2 4, 4 4, 4 2, 2 2.000000001)"
+OTHER = "((20 20, 28 20, 28 28, 20.000000001 20))"
+
+
+@pytest.mark.parametrize(
+    ("area", "inside"),
+    [
+        (f"POLYGON ({OPEN}, {HOLE})", [1, 0, 0]),
+        (f"POLYGON({OPEN})", [1, 1, 0]),
+        (f"MULTIPOLYGON (({OPEN}, {HOLE}), {OTHER})", [1, 0, 1]),
+        (
+            {
+                "type": "MultiPolygon",
+                "coordinates": [
+                    [
+                        [[0, 0], [8, 0], [8, 8], [0, 8], [7e-10, -7e-10]],
+                        [[2, 2], [2, 4], [4, 4], [4, 2], [2, 2.000000001]],
+                    ],
+                    [[[20, 20], [28, 20], [28, 28], [20.000000001, 20]]],
+                ],
+            },
+            [1, 0, 1],
+        ),
+    ],
+)
+def test_rings_of_any_area_whose_ends_differ_by_rounding_are_closed(area: Any, inside: list[int]) -> None:
+    rows = [{"p": f"POINT ({x} {y})", "a": area} for x, y in ((1, 1), (3, 3), (26, 22))]
+    found = run(
+        "SELECT ST_WITHIN(p, a) AS w, ST_OVERLAPS(a, a) AS o, ST_DISTANCE(p, a) AS d FROM x",
+        inputs={"x": rows},
+    )
+    assert [row["w"] for row in found["output"]] == inside
+
+
+@pytest.mark.parametrize(
+    "area",
+    [
+        "POLYGON ((0 0, 8 0, 8 8, 0 8, 0 0.0000000011))",
+        f"POLYGON ({OPEN}, (2 2, 2 4, 4 4, 4 2, 2.1 2))",
+        {"type": "Polygon", "coordinates": [[[0, 0], [8, 0], [8, 8], [0, 1.1e-9]]]},
+    ],
+)
+def test_a_ring_with_ends_further_apart_is_open(area: Any) -> None:
+    with pytest.raises(EvaluationError, match="a ring of it is not closed"):
+        run("SELECT ST_WITHIN('POINT (1 1)', a) AS w FROM x", inputs={"x": [{"a": area}]})
+
+
+@pytest.mark.parametrize(
+    "area",
+    [
+        "POLYGON",
+        "POLYGON ()",
+        "POLYGON (())",
+        "POLYGON ((1 1))",
+        "POLYGON ((a b, c d, a b))",
+        "{",
+        '{"type": "Polygon"}',
+        '{"type": "Polygon", "coordinates": [[]]}',
+        '{"type": "Polygon", "coordinates": [[[1, 1], [1, 1]]]}',
+        "LINESTRING (0 0, 1",
+    ],
+)
+def test_what_is_no_geometry_for_another_reason_is_refused(area: str) -> None:
+    with pytest.raises(EvaluationError, match=r"is no (valid )?geometry"):
+        run("SELECT ST_WITHIN('POINT (1 1)', a) AS w FROM x", inputs={"x": [{"a": area}]})
+
+
+def test_a_line_whose_ends_nearly_meet_stays_open() -> None:
+    line = "LINESTRING (0 0, 8 0, 8 8, 0 0.000000001)"
+    found = run(
+        f"SELECT ST_INTERSECTS('{line}', 'LINESTRING (-1 0.0000000005, 1 0.0000000005)') AS i FROM x",
+        inputs={"x": [{}]},
+    )
+    assert found["output"] == [{"i": 0}]

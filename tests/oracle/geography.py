@@ -17,18 +17,28 @@ from .values import OracleError, Value, number_argument
 Place = tuple[Fraction, Fraction]
 
 
+def closed(kind: str, places: Sequence[Any]) -> list[Place]:
+    """The places of a geometry; the ends of a ring that differ by rounding are one."""
+    exact = [(Fraction(x), Fraction(y)) for x, y in places]
+    if kind == "Polygon":
+        written = [[Fraction(str(number)) for number in end] for end in (places[0], places[-1])]
+        if any(abs(a - b) > Fraction(1, 10**9) for a, b in zip(*written, strict=True)):
+            raise OracleError("the ring is open")
+        exact[-1] = exact[0]
+    return exact
+
+
 def geometry(value: Value) -> tuple[str, list[Place]]:
     """The type and the places of a GeoJSON record or of WKT."""
     if isinstance(value, dict) and value.get("type") in ("Point", "LineString", "Polygon"):
         kind, given = str(value["type"]), value.get("coordinates")
         places: Any = {"Point": [given], "LineString": given, "Polygon": given[0]}[kind]  # type: ignore[index]
-        return kind, [(Fraction(x), Fraction(y)) for x, y in places]
-    found = re.fullmatch(r"\s*(POINT|LINESTRING|POLYGON)\s*\(+([^()]*)\)+\s*", str(value))
+        return kind, closed(kind, places)
+    found = re.fullmatch(r"\s*(POINT|LINESTRING|POLYGON)\s*\(+([^()]*)\)+\s*", str(value), re.I)
     if found is None:
         raise OracleError(f"no geometry: {value!r}")
-    kind = {"POINT": "Point", "LINESTRING": "LineString", "POLYGON": "Polygon"}[found[1]]
-    pairs = (pair.split() for pair in found[2].split(","))
-    return kind, [(Fraction(x), Fraction(y)) for x, y in pairs]
+    kind = {"POINT": "Point", "LINESTRING": "LineString", "POLYGON": "Polygon"}[found[1].upper()]
+    return kind, closed(kind, [pair.split() for pair in found[2].split(",")])
 
 
 def of_kind(value: Value, *kinds: str) -> list[Place]:
@@ -132,9 +142,8 @@ def createlinestring(*points: Value) -> Value:
 
 def createpolygon(*points: Value) -> Value:
     places = [of_kind(point, "Point")[0] for point in points]
-    if places[0] != places[-1]:
-        raise OracleError("the ring is open")
-    return {"type": "Polygon", "coordinates": [[[float(x), float(y)] for x, y in places]]}
+    ring = closed("Polygon", [(float(x), float(y)) for x, y in places])
+    return {"type": "Polygon", "coordinates": [[[float(x), float(y)] for x, y in ring]]}
 
 
 def st_distance(left: Value, right: Value) -> Value:

@@ -8,7 +8,9 @@ globe. Each distinct geometry of a chunk is read once.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 #: What the functions take, as shapely numbers the types of geometries.
 _POINTS, _LINES, _AREAS = (0,), (1, 5), (3, 6)
 _LONGEST_SHOWN = 100
+#: Ends of a ring this near, in degrees, are one place: they differ by rounding (a tenth of a millimetre).
+_ROUNDING = Decimal("1e-9")
 
 
 def _geometries(texts: Sequence[str]) -> Any:
@@ -35,6 +39,8 @@ def _geometries(texts: Sequence[str]) -> Any:
     given = np.array(texts, object)
     found[in_json] = shapely.from_geojson(given[in_json], on_invalid="ignore")
     found[~in_json] = shapely.from_wkt(given[~in_json], on_invalid="ignore")
+    for place in np.flatnonzero(shapely.is_missing(found)).tolist():
+        found[place] = _with_closed_rings(texts[place])
     for text, geometry in zip(texts, found, strict=True):
         if geometry is None or geometry.is_empty:
             raise EvaluationError(
@@ -49,6 +55,60 @@ def _geometries(texts: Sequence[str]) -> Any:
         found[clockwise] = shapely.difference(shapely.box(-180, -90, 180, 90), found[clockwise])
     shapely.prepare(found)
     return found
+
+
+def _with_closed_rings(text: str) -> Any:
+    """The geometry of a text that is none as it stands: the ends of its rings may differ by rounding.
+
+    None if that is not what is wrong with it. Raises EvaluationError for a ring that is open.
+    """
+    import shapely
+
+    if text.lstrip().startswith("{"):
+        closed = _closed_json(text)
+        return None if closed is None else shapely.from_geojson(closed, on_invalid="ignore")
+    closed = _closed_wkt(text)
+    return None if closed is None else shapely.from_wkt(closed, on_invalid="ignore")
+
+
+def _closed_wkt(text: str) -> str | None:
+    """The WKT of an area with its rings closed; None for other text."""
+    if re.match(r"\s*(MULTI)?POLYGON\b", text, re.IGNORECASE) is None:
+        return None
+
+    def closed(ring: re.Match[str]) -> str:
+        places = ring[1].split(",")
+        if _is_closed(places[0].split(), places[-1].split(), text):
+            places[-1] = places[0]
+        return f"({','.join(places)})"
+
+    return re.sub(r"\(([^()]*)\)", closed, text)
+
+
+def _closed_json(text: str) -> str | None:
+    """The GeoJSON of an area with its rings closed; None for other text."""
+    try:
+        record: Any = json.loads(text)
+        areas: Any = [record["coordinates"]] if record["type"] == "Polygon" else record["coordinates"]
+        for ring in (ring for area in areas for ring in area):
+            if _is_closed(ring[0], ring[-1], text):
+                ring[-1] = ring[0]
+    except (ValueError, KeyError, TypeError, IndexError):
+        return None
+    return json.dumps(record) if record["type"] in ("Polygon", "MultiPolygon") else None
+
+
+def _is_closed(first: Sequence[str | float], last: Sequence[str | float], text: str) -> bool:
+    """Whether two ends of a ring are one place. Raises EvaluationError where they are not."""
+    try:
+        ends = [[Decimal(str(number)) for number in end] for end in (first, last)]
+    except InvalidOperation:
+        return False
+    if len(ends[0]) != len(ends[1]):
+        return False
+    if any(abs(a - b) > _ROUNDING for a, b in zip(*ends, strict=True)):
+        raise EvaluationError(f"{text[:_LONGEST_SHOWN]} is no geometry: a ring of it is not closed.")
+    return True
 
 
 def _pairs(
@@ -150,8 +210,10 @@ def _polygon_text(points: Sequence[str]) -> str:
     import shapely
 
     places = _places(points, "CreatePolygon")
-    if places[0] != places[-1]:
+    apart = (abs(Decimal(str(a)) - Decimal(str(b))) for a, b in zip(places[0], places[-1], strict=True))
+    if max(apart) > _ROUNDING:
         raise EvaluationError("The last point of CreatePolygon must be its first.")
+    places[-1] = places[0]
     if not shapely.Polygon(places).is_valid:
         raise EvaluationError(
             "The ring of CreatePolygon needs three points or more and must not cross itself."

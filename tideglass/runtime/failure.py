@@ -122,6 +122,7 @@ _KINDS = (
         "text is ordered as numbers or as ISO times; TRY_CAST(... AS datetime) or TRY_CAST(... AS float) "
         "gives NULL for other text",
     ),
+    (re.compile("ring of it is not closed"), "INVALID_VALUE", "end each ring with its first point"),
     (
         re.compile("meets numbers and times"),
         "WRONG_TYPE",
