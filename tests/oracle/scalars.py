@@ -82,26 +82,44 @@ def unary(op: str, value: Value) -> Value:
 
 def like(text: str, pattern: str) -> bool:
     """LIKE: `%` any run, `_` one character, `[set]`, `[^set]`; case counts (A-29)."""
-    return re.fullmatch(like_regex(pattern), text, re.DOTALL) is not None
+    places = {0}  # how much of the text the pattern so far may have taken
+    for item in like_items(pattern):
+        if item == "%":
+            places = set(range(min(places), len(text) + 1)) if places else places
+        else:
+            places = {i + 1 for i in places if i < len(text) and re.fullmatch(item, text[i], re.DOTALL)}
+    return len(text) in places
 
 
-def like_regex(pattern: str) -> str:
-    out, i = "", 0
+def like_items(pattern: str) -> list[str]:
+    """The parts of a pattern: `%`, or a regular expression of one character."""
+    out: list[str] = []
+    i = 0
     while i < len(pattern):
         close = pattern.find("]", i + 1) if pattern[i] == "[" else -1
         if pattern[i] == "%":
-            out += ".*"
+            out.append("%")
         elif pattern[i] == "_":
-            out += "."
+            out.append(".")
         elif close > i:
             inner = pattern[i + 1 : close]
             negated, inner = inner.startswith("^"), inner.removeprefix("^")
-            out += "[" + ("^" if negated else "") + re.sub(r"([\\\[\]^&~|])", r"\\\1", inner) + "]"
+            one = "[" + ("^" if negated else "") + re.sub(r"([\\\[\]^&~|])", r"\\\1", inner) + "]"
+            out.append(one if is_set(one) else "(?!)")
             i = close
         else:
-            out += re.escape(pattern[i])
+            out.append(re.escape(pattern[i]))
         i += 1
     return out
+
+
+def is_set(regex: str) -> bool:
+    """Whether a set holds anything: one such as [z-a] does not."""
+    try:
+        re.compile(regex)
+    except re.error:
+        return False
+    return True
 
 
 # ---------------------------------------------------------------- date and time (4.5)
@@ -360,13 +378,25 @@ def concat_ws(separator: Value, *values: Value) -> str:
 
 
 def replace(text: Value, find: Value, new: Value) -> str:
-    s, p = text_argument(text), text_argument(find)
-    return s if p == "" else s.replace(p, text_argument(new))
+    s, p, r = text_argument(text), text_argument(find), text_argument(new)
+    if p == "":
+        return s
+    check_length(len(s) + s.count(p) * (len(r) - len(p)))
+    return s.replace(p, r)
 
 
 def replicate(text: Value, count: Value) -> str | None:
     n = integer_argument(count)
-    return None if n < 0 else text_argument(text) * n
+    if n < 0:
+        return None
+    check_length(len(text_argument(text)) * n)
+    return text_argument(text) * n
+
+
+def check_length(characters: int) -> None:
+    """A text a function makes has at most 16 Mi characters (the project's page on limits)."""
+    if characters > 1 << 24:
+        raise OracleError("the text would be too long")
 
 
 def nchar(code: Value) -> str | None:

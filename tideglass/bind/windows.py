@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tideglass.bind.amounts import positive_ticks, signed_ticks
 from tideglass.core.errors import Diagnostics, Span
+from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Expr
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
@@ -25,6 +26,10 @@ class SplitGroupBy:
 
     windows: tuple[tree.WindowCall, ...]
     keys: tuple[tree.Expr, ...]
+
+
+#: An event is in one window per hop. The longest window, seven days, may hop by the second.
+MOST_WINDOWS_PER_EVENT = 1_000_000
 
 
 def is_system_timestamp(node: tree.GroupItem) -> bool:
@@ -103,6 +108,20 @@ def _check_ids(members: Sequence[tree.WindowCall], diagnostics: Diagnostics) -> 
             seen.add(member.id.value.casefold())
 
 
+def _check_count(member: tree.WindowCall, size_ticks: int, hop_ticks: int, diagnostics: Diagnostics) -> None:
+    """An event is counted once in every window it is in, and each gives a row."""
+    windows = -(-size_ticks // hop_ticks)
+    if windows <= MOST_WINDOWS_PER_EVENT:
+        return
+    least_ticks = -(-size_ticks // MOST_WINDOWS_PER_EVENT)
+    diagnostics.error(
+        "TOO_MANY_WINDOWS",
+        f"every event would be in {windows} windows; at most {MOST_WINDOWS_PER_EVENT} are possible",
+        member.span,
+        f"make the hop at least {least_ticks / TICKS_PER_SECOND:g} seconds long, or the window shorter",
+    )
+
+
 def _bind_window(member: tree.WindowCall, bind_key: BindExpr, diagnostics: Diagnostics) -> Window | None:
     amounts = dict(member.args)
     window_id = member.id.value if member.id is not None and isinstance(member.id.value, str) else None
@@ -130,4 +149,5 @@ def _bind_window(member: tree.WindowCall, bind_key: BindExpr, diagnostics: Diagn
             offset_ticks = 0 if offset is None else signed_ticks(offset, "offset", diagnostics)
             if size_ticks is None or hop_ticks is None or offset_ticks is None:
                 return None
+            _check_count(member, size_ticks, hop_ticks, diagnostics)
             return Hopping(size_ticks, hop_ticks, offset_ticks, window_id)

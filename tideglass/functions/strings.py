@@ -31,6 +31,13 @@ WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
 
+#: The most characters of a text that a function makes out of shorter ones. Sixteen events of the largest size
+#: the service takes; a row of them still fits into the memory of a task many times.
+LONGEST_TEXT = 1 << 24
+
+_TOO_LONG = (
+    f"the text would be longer than {LONGEST_TEXT} characters; use a smaller number or a shorter text."
+)
 _NEGATIVE = "the length must not be negative."
 
 #: More characters than any text has, and the most that DuckDB counts.
@@ -86,7 +93,20 @@ MACROS = (
     ),
     "tg_nchar(i) AS CASE WHEN i BETWEEN 0 AND 55295 OR i BETWEEN 57344 AND 1114111 "
     "THEN chr(CAST(i AS INTEGER)) END",
-    "tg_replicate(s, n) AS CASE WHEN n >= 0 THEN repeat(s, n) END",
+    "tg_replicate(s, n) AS CASE WHEN n >= 0 THEN "
+    + unless(f"length(s)::HUGEINT * n > {LONGEST_TEXT}", f"REPLICATE: {_TOO_LONG}", "repeat(s, n)")
+    + " END",
+    # How often the text is found is counted only where the result might be too long.
+    "tg_replace(s, p, r) AS "
+    f"CASE WHEN length(s)::HUGEINT * length(r) <= {LONGEST_TEXT} THEN replace(s, p, r) "
+    "WHEN p = '' THEN s ELSE "
+    + unless(
+        "length(replace(s, p, '')) + (length(s) - length(replace(s, p, '')))::HUGEINT "
+        f"// greatest(length(p), 1) * length(r) > {LONGEST_TEXT}",
+        f"REPLACE: {_TOO_LONG}",
+        "replace(s, p, r)",
+    )
+    + " END",
     "tg_unicode(s) AS CASE WHEN s <> '' THEN CAST(unicode(s) AS BIGINT) END",
 )
 
@@ -107,7 +127,8 @@ def pattern_regex(pattern: str) -> str:
         char = pattern[place]
         close = pattern.find("]", place + 2) if char == "[" else -1
         if char == "%":
-            parts.append(".*")
+            if parts[-1:] != [".*"]:
+                parts.append(".*")
         elif char == "_":
             parts.append(".")
         elif close > 0:
@@ -123,11 +144,21 @@ def pattern_regex(pattern: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _compiled(regex: str) -> re.Pattern[str]:
+def _compiled(regex: str) -> Any:
+    """The expression, compiled for a matcher whose time grows with the text and never explodes."""
+    import re2  # by hand: `re` tries every way to spread a text over several `%`
+
+    options = re2.Options()
+    options.dot_nl = True
+    options.log_errors = False
+    options.max_mem = 1 << 26  # of a pattern of 8000 characters
     try:
-        return re.compile(regex, re.DOTALL)
-    except re.error:  # a set such as [z-a] holds nothing
-        return re.compile(r"(?!)")
+        return re2.compile(regex, options)
+    except re2.error as problem:
+        if "character class" not in str(problem):
+            raise EvaluationError(f"the LIKE pattern cannot be used: {problem}.") from problem
+        # a set such as [z-a] holds nothing
+        return re2.compile(r"[^\x00-\x{10FFFF}]", options)
 
 
 def _pairwise(function: Callable[[str, str], Any], type_: Type) -> Callable[..., pa.Array]:
@@ -151,7 +182,7 @@ def _patindex(pattern: str, text: str) -> int:
         raise EvaluationError("PATINDEX: the pattern is longer than 8000 characters.")
     body = pattern.lstrip("%")
     anchored = len(body) == len(pattern)
-    ending = "" if body.endswith("%") or not body else r"\Z"
+    ending = "" if body.endswith("%") or not body else r"\z"
     compiled = _compiled(pattern_regex(body.rstrip("%")) + ending)
     found = compiled.match(text) if anchored else compiled.search(text)
     return 0 if found is None else found.start() + 1
@@ -255,7 +286,7 @@ SCALARS: tuple[ScalarSignature, ...] = (
         _FAMILY,
         (_T, _T, _T),
         "The text with every occurrence of the second text replaced by the third.",
-        _text("replace({0}, {1}, {2})"),
+        _text("tg_replace({0}, {1}, {2})", fallible=True),
     ),
     scalar(
         "translate",
@@ -303,9 +334,15 @@ SCALARS: tuple[ScalarSignature, ...] = (
         _FAMILY,
         (_T, _I),
         "The text n times; NULL if n is negative.",
-        _text("tg_replicate({0}, {1})"),
+        _text("tg_replicate({0}, {1})", fallible=True),
     ),
-    scalar("space", _FAMILY, (_I,), "n blanks; NULL if n is negative.", _text("tg_replicate(' ', {0})")),
+    scalar(
+        "space",
+        _FAMILY,
+        (_I,),
+        "n blanks; NULL if n is negative.",
+        _text("tg_replicate(' ', {0})", fallible=True),
+    ),
     scalar(
         "nchar",
         _FAMILY,
