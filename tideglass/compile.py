@@ -12,6 +12,7 @@ from typing import cast
 from tideglass.bind.binder import bind
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, Source, TideglassError
+from tideglass.core.limits import DEFAULT_LIMITS, Limits
 from tideglass.lang.parser import parse
 from tideglass.plan.nodes import Plan
 from tideglass.plan.placement import place
@@ -42,12 +43,14 @@ def compile_query(
     functions: Mapping[str, str] | None = None,
     drops_failing_rows: bool = False,
     outputs: Sequence[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Compiled:
     """Compile a query for a number of key groups.
 
     inputs: what is known of the job's inputs; None lets every name that is no step be one. functions: the
     JavaScript source of each of the user's functions. drops_failing_rows: a row that fails at run time is
     counted and left out instead of stopping the job. outputs: those of the job, None for any.
+    limits: what one row may take.
     Raises QueryError with everything that is wrong with the query, TideglassError for what is no script.
     """
     _see_scripts(functions or {})
@@ -56,6 +59,7 @@ def compile_query(
         place(bound.plan, policies, key_groups, functions),
         source=source,
         drops_failing_rows=drops_failing_rows,
+        limits=limits,
     )
     return Compiled(source, bound.plan, topology, bound.warnings)
 

@@ -96,6 +96,7 @@ def compile_rows(
         key_groups=key_groups,
         level=settings.compatibility_level,
         drops_failing_rows=settings.on_error == "drop",
+        limits=settings.limits,
         inputs=known_inputs,
         functions=functions,
     )

@@ -50,11 +50,16 @@ class Functions:
                 "  if (typeof r === 'number' && !isFinite(r)) throw new Error('no value');"
                 "  if (r instanceof Date) return JSON.stringify({date: r.getTime()});"
                 "  return JSON.stringify({value: r, float: typeof r === 'number' && !Number.isInteger(r)});"
-                "})()"
+                "})()",
+                timeout_sec=5,  # what takes longer has no value
             )
         except JSEvalException as error:
             raise OracleError(f"{name}: {error}") from None
-        return value_of(json.loads(str(text)))
+        whole = str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        try:
+            return value_of(json.loads(whole))
+        except RecursionError:
+            raise OracleError(f"{name}: the result is nested too deep") from None
 
 
 def javascript_of(value: Value) -> str:

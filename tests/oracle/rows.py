@@ -71,6 +71,8 @@ class Settings:
             level=(int(level[0]), int(level[2])),
             drops_failing_rows={"stop": False, "drop": True}[given.pop("on_error", "stop").lower()],
         )
+        for limit in ("javascript_seconds", "javascript_megabytes"):  # of which no row depends
+            given.pop(limit, None)
         if given:
             raise OracleError(f"unknown settings: {sorted(given)}")
         return settings

@@ -401,7 +401,8 @@ def check_length(characters: int) -> None:
 
 def nchar(code: Value) -> str | None:
     number = integer_argument(code)
-    return chr(number) if 0 <= number <= 0x10FFFF else None
+    is_half = 0xD800 <= number <= 0xDFFF  # of a character
+    return chr(number) if 0 <= number <= 0x10FFFF and not is_half else None
 
 
 # ---------------------------------------------------------------- arrays, records, JSON (4.4)

@@ -39,6 +39,7 @@ def explain(
             key_groups=key_groups,
             level=loaded.settings.compatibility_level,
             drops_failing_rows=loaded.settings.on_error == "drop",
+            limits=loaded.settings.limits,
             inputs=known_inputs(loaded),
             functions=loaded.scripts,
         )

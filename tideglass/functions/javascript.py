@@ -1,7 +1,7 @@
-"""JavaScript inside the process: functions and aggregates of users (`asa.md` 4.11), and patterns (4.7).
+"""JavaScript: functions and aggregates of users (`asa.md` 4.11), and regular expressions (4.7).
 
-One V8 context per process. Rows cross as JSON text, many at a time; a value comes back as tagged text
-(`core.types`), because only the value says what type it has.
+Scripts run in a process of their own (`functions.sandbox`). Rows cross as JSON text, many at a time; a
+value comes back as tagged text (`core.types`), because only the value says what type it has.
 
 A script whose `main` has `init`, `accumulate` and `computeResult` is an aggregate. Each group of each window
 is given an instance of its own: `init()`, then `accumulate(value, timestamp)` for each of its events,
@@ -12,116 +12,49 @@ are not called, and no error adds up that a script would make by taking away wha
 from __future__ import annotations
 
 import json
-import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from tideglass.core.errors import EvaluationError
+from tideglass.core.limits import Limits
 from tideglass.core.types import Type
 from tideglass.functions.conversions import json_sql
 from tideglass.functions.library import PythonFunction
+from tideglass.functions.sandbox import Exceeded, Sandbox, ScriptError, quoted, sandbox
 from tideglass.functions.signature import Sql, literal_sql
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_RUNTIME = """
-var tideglass = {functions: {}};
-tideglass.encode = function (v) {
-  if (v === null || v === undefined) return null;
-  switch (typeof v) {
-    case 'string': return 's' + v;
-    case 'boolean': return 'b' + (v ? 1 : 0);
-    case 'number':
-      if (!Number.isFinite(v)) throw new Error('the result ' + v + ' is no finite number');
-      if (Number.isInteger(v) && v >= -9223372036854775808 && v < 9223372036854775808)
-        return 'i' + BigInt(v).toString();
-      return 'f' + v;
-    case 'object':
-      if (v instanceof Date) {
-        if (isNaN(v)) throw new Error('the result is no valid date');
-        return 'd' + v.getTime();
-      }
-      return (Array.isArray(v) ? 'a' : 'r') + JSON.stringify(v);
-  }
-  throw new Error('a ' + typeof v + ' is no value of the query language');
-};
-tideglass.run = function (name, dates, text) {
-  const f = tideglass.functions[name], rows = JSON.parse(text), out = [];
-  for (const row of rows) {
-    for (const i of dates) if (row[i] !== null) row[i] = new Date(row[i]);
-    try { out.push(tideglass.encode(f.apply(null, row))); }
-    catch (e) { return JSON.stringify({error: String(e)}); }
-  }
-  return JSON.stringify(out);
-};
-tideglass.decode = function (text) {
-  if (text === null) return null;
-  const rest = text.slice(1);
-  switch (text[0]) {
-    case 's': return rest;
-    case 'b': return rest === '1';
-    case 'd': {
-      const ticks = BigInt(rest), ms = ticks / 10000n;
-      return new Date(Number(ticks % 10000n < 0n ? ms - 1n : ms));
-    }
-    case 'i': case 'f': return Number.isFinite(Number(rest)) ? Number(rest) : null;
-  }
-  return JSON.parse(rest);
-};
-tideglass.aggregator = function (main) {
-  const made = new main();
-  for (const method of ['init', 'accumulate', 'computeResult'])
-    if (typeof made[method] !== 'function') throw new Error('main has no method ' + method);
-  return main;
-};
-tideglass.aggregate = function (name, text) {
-  const main = tideglass.functions[name], groups = JSON.parse(text), out = [];
-  for (const [group, events] of groups.entries()) {
-    let method = 'init', event = null;
-    try {
-      const made = new main();
-      made.init();
-      method = 'accumulate';
-      for (const [place, [value, timestamp]] of events.entries()) {
-        event = place;
-        made.accumulate(tideglass.decode(value), tideglass.decode(timestamp));
-      }
-      method = 'computeResult';
-      out.push(tideglass.encode(made.computeResult()));
-    } catch (e) { return JSON.stringify({error: String(e), group: group, event: event, method: method}); }
-  }
-  return JSON.stringify(out);
-};
-tideglass.match = function (text) {
-  const cache = new Map();
-  return JSON.stringify(JSON.parse(text).map(([s, p]) => {
-    if (!cache.has(p)) { try { cache.set(p, new RegExp(p, 'is')); } catch (e) { cache.set(p, null); } }
-    const r = cache.get(p), at = r === null ? -1 : s.search(r);
-    return at < 0 ? 0 : [...s.slice(0, at)].length + 1;
-  }));
-};
-"""
+_RUNTIME = Path(__file__).with_name("runtime.js")
 
-_contexts: dict[int, Any] = {}
+#: Characters of arguments handed over at once, which bounds what is held of them beside the scripts' own.
+_CHARACTERS_AT_ONCE = 4_000_000
+#: Calls that went over a limit are remembered: a row is looked for among others by calling again and again.
+_MOST_REMEMBERED = 1000
+
 _sources: dict[str, str] = {}
+_limits: list[Limits] = [Limits()]
+_exceeded: dict[tuple[str, str], str] = {}
 
 
-def _context() -> Any:
-    """This process's context; made on first use, and again after a fork."""
-    pid = os.getpid()
-    if pid not in _contexts:
-        from py_mini_racer import MiniRacer
+def _sandbox() -> Sandbox:
+    return sandbox(_limits[0], _prepared)
 
-        made = cast("Any", MiniRacer())
-        made.eval(_RUNTIME)
-        for name, source in _sources.items():
-            made.eval(_definition(name, source))
-        _contexts.clear()
-        _contexts[pid] = made
-    return _contexts[pid]
+
+def _prepared() -> list[str]:
+    """What every new process begins with."""
+    return [_RUNTIME.read_text(), *(_definition(name, source) for name, source in _sources.items())]
+
+
+def set_limits(limits: Limits) -> None:
+    """Sets what JavaScript and regular expressions may take in this process from now on."""
+    if limits != _limits[0]:
+        _limits[0] = limits
+        _exceeded.clear()
 
 
 def is_aggregate(source: str) -> bool:
@@ -157,14 +90,24 @@ def define(sources: Mapping[str, str]) -> None:
     for name, source in sources.items():
         if _sources.get(name) == source:
             continue
+        what = called(name, is_aggregate(source))
         try:
-            _context().eval(_definition(name, source))
-        except EvaluationError:
-            raise
-        except Exception as problem:
-            what = called(name, is_aggregate(source))
+            _sandbox().define(_definition(name, source))
+        except ScriptError as problem:
             raise EvaluationError(f"The script of {what} cannot be used: {problem}") from problem
+        except Exceeded as exceeded:
+            raise EvaluationError(f"The script of {what} {_over(exceeded.limit)}") from exceeded
         _sources[name] = source
+        _exceeded.clear()
+
+
+def _over(limit: str) -> str:
+    """What is said of work over a limit, and what to do about it."""
+    if limit == "time":
+        within = f"{_limits[0].javascript_seconds} s"
+        return f"did not end within {within}; make it quicker, or raise JavaScriptTimeoutInSeconds."
+    most = f"{_limits[0].javascript_megabytes} MB"
+    return f"took more than {most} of memory; make it hold less, or raise JavaScriptMemoryInMB."
 
 
 def _run(names: pa.Array, dates: pa.Array, arguments: pa.Array) -> pa.Array:
@@ -175,12 +118,53 @@ def _run(names: pa.Array, dates: pa.Array, arguments: pa.Array) -> pa.Array:
     name = str(names[0])
     if name not in _sources:
         raise EvaluationError(f"The function UDF.{name} has no script.")
-    rows = "[" + ",".join(cast("list[str]", arguments.to_pylist())) + "]"
-    answer = json.loads(_context().call("tideglass.run", name, json.loads(str(dates[0])), rows))
-    if isinstance(answer, dict):
-        failed = cast("Mapping[str, str]", answer)
-        raise EvaluationError(f"The function UDF.{name} failed: {failed['error']}.")
-    return pa.array([_tagged(value) for value in cast("list[str | None]", answer)], pa.string())
+    results: list[str | None] = []
+    for rows in _loads(cast("list[str]", arguments.to_pylist())):
+        work = f"rows({quoted(name, json.loads(str(dates[0])), _array(rows))})"
+        answer = _asked(f"The function UDF.{name}", work, rows)
+        if isinstance(answer, dict):
+            failed = cast("Mapping[str, str]", answer)
+            raise EvaluationError(f"The function UDF.{name} failed: {failed['error']}.")
+        results += [_tagged(value) for value in cast("list[str | None]", answer)]
+    return pa.array(results, pa.string())
+
+
+def _array(texts: Sequence[str]) -> str:
+    return f"[{','.join(texts)}]"
+
+
+def _loads(texts: Sequence[str]) -> Iterator[list[str]]:
+    """The texts in their order, in lists of some _CHARACTERS_AT_ONCE or of one text."""
+    load: list[str] = []
+    size = 0
+    for text in texts:
+        if load and size + len(text) > _CHARACTERS_AT_ONCE:
+            yield load
+            load, size = [], 0
+        load.append(text)
+        size += len(text)
+    if load:
+        yield load
+
+
+def _asked(what: str, work: str, inputs: Sequence[str]) -> Any:
+    """What the runtime answers to work on inputs, of which each is one call.
+
+    Raises EvaluationError for an input on which a limit was reached, now or before.
+    """
+    for text in inputs if _exceeded else ():
+        if (what, text) in _exceeded:
+            raise EvaluationError(f"{what} {_over(_exceeded[what, text])}")
+    try:
+        return _sandbox().run(f"tideglass.start(tideglass.{work})")
+    except Exceeded as exceeded:
+        if isinstance(exceeded.at, int):
+            if len(_exceeded) >= _MOST_REMEMBERED:
+                _exceeded.clear()
+            _exceeded[what, inputs[exceeded.at]] = exceeded.limit
+        raise EvaluationError(f"{what} {_over(exceeded.limit)}") from exceeded
+    except ScriptError as problem:
+        raise EvaluationError(f"{what} failed: {problem}.") from problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +185,14 @@ def aggregate(name: str, groups: Sequence[str]) -> list[str | None] | GroupFailu
 
     groups: the events of each as a JSON array of [value, timestamp], both as tagged text.
     """
-    answer = json.loads(_context().call("tideglass.aggregate", name, f"[{','.join(groups)}]"))
+    work = f"groups({quoted(name, _array(groups))})"
+    try:
+        answer = _sandbox().run(f"tideglass.start(tideglass.{work})")
+    except Exceeded as exceeded:
+        at: Mapping[str, Any] = exceeded.at or {"group": 0, "event": None, "method": "accumulate"}
+        return GroupFailure(**at, error=f"it {_over(exceeded.limit)}".rstrip("."))
+    except ScriptError as problem:
+        raise EvaluationError(f"The function uda.{name} failed: {problem}.") from problem
     if isinstance(answer, dict):
         return GroupFailure(**cast("Mapping[str, Any]", answer))
     return [_tagged(value) for value in cast("list[str | None]", answer)]
@@ -223,8 +214,11 @@ def match_positions(texts: pa.Array, patterns: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     pairs = list(zip(texts.to_pylist(), patterns.to_pylist(), strict=True))
-    known = [pair for pair in pairs if None not in pair]
-    positions = iter(json.loads(_context().call("tideglass.match", json.dumps(known))))
+    known = [json.dumps(pair) for pair in pairs if None not in pair]
+    found: list[int] = []
+    for load in _loads(known):
+        found += _asked("REGEXMATCH", f"matches({quoted(_array(load))})", load)
+    positions = iter(found)
     return pa.array([None if None in pair else next(positions) for pair in pairs], pa.int64())
 
 

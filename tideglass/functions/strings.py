@@ -279,7 +279,7 @@ SCALARS: tuple[ScalarSignature, ...] = (
         _FAMILY,
         (_T, _T),
         "The position of the first match of an ECMAScript regular expression; 0 if there is none.",
-        _number("tg_regexmatch({0}, {1})"),
+        _number("tg_regexmatch({0}, {1})", fallible=True),
     ),
     scalar(
         "replace",

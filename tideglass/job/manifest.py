@@ -94,7 +94,7 @@ def identity_of(
         plan=plan_hash(topology),
         steps=_step_hashes(compiled.plan),
         state=state_parts(topology),
-        settings=asdict(settings),
+        settings=settings.of_rows(),
         key_groups=topology.key_groups,
         inputs={name: _seen_from(directory, spec) for name, spec in sorted(inputs.items())},
         schemas={

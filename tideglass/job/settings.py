@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tideglass.core.errors import ProjectError
+from tideglass.core.limits import Limits
 from tideglass.core.time import (
     LAST_TICKS,
     ORIGIN_TICKS,
@@ -38,6 +39,10 @@ LARGEST_LATE_SECONDS = 1_814_399
 LARGEST_OUT_OF_ORDER_SECONDS = 599
 #: The service drops rows further than this ahead of their arrival; fixed there.
 EARLY_TICKS = 5 * TICKS_PER_MINUTE
+
+#: The least and the most of the limits that settings say (`core.limits`).
+JAVASCRIPT_SECONDS = (1, 3600)
+JAVASCRIPT_MEGABYTES = (32, 65_536)
 
 _DURATION_UNITS = {
     "d": TICKS_PER_DAY,
@@ -67,6 +72,7 @@ class JobSettings:
     output_error_policy: Literal["stop", "drop"] = "stop"
     on_error: Literal["stop", "drop"] = "stop"
     data_locale: str = "en-US"
+    limits: Limits = Limits()
 
     def policies(self) -> Policies:
         """The time policies of every input that is read with TIMESTAMP BY."""
@@ -92,9 +98,13 @@ class JobSettings:
             out_of_order_ticks=LAST_TICKS - ORIGIN_TICKS,
         )
 
+    def of_rows(self) -> dict[str, Any]:
+        """The settings that decide which rows there are; limits do not."""
+        return {name: value for name, value in asdict(self).items() if name != "limits"}
+
     def to_json(self) -> str:
         """All settings as one text, the same for equal ones; checkpoints are told apart by it."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return json.dumps(self.of_rows(), separators=(",", ":"))
 
 
 def parse_duration_ticks(text: str) -> int | None:
@@ -135,7 +145,19 @@ def format_duration(ticks: int | None) -> str:
 
 # ---------------------------------------------------------------- options of the test kit
 
-_OPTIONS = ("late_arrival", "out_of_order", "policy", "early_arrival", "compatibility_level", "on_error")
+_LIMIT_OPTIONS = {
+    "javascript_seconds": JAVASCRIPT_SECONDS,
+    "javascript_megabytes": JAVASCRIPT_MEGABYTES,
+}
+_OPTIONS = (
+    "late_arrival",
+    "out_of_order",
+    "policy",
+    "early_arrival",
+    "compatibility_level",
+    "on_error",
+    *_LIMIT_OPTIONS,
+)
 
 
 def from_options(options: Mapping[str, str] | None) -> JobSettings:
@@ -146,6 +168,7 @@ def from_options(options: Mapping[str, str] | None) -> JobSettings:
     """
     problems: list[str] = []
     values: dict[str, Any] = {}
+    limits: dict[str, int] = {}
     for name, value in (options or {}).items():
         if name not in _OPTIONS:
             near = get_close_matches(name, _OPTIONS, 1)
@@ -156,12 +179,20 @@ def from_options(options: Mapping[str, str] | None) -> JobSettings:
                 values[f"{name}_ticks"] = parse_duration_ticks(str(value))
             except ValueError as error:
                 problems.append(f"settings: {name}: {error}")
+        elif name in _LIMIT_OPTIONS:
+            least, most = _LIMIT_OPTIONS[name]
+            if str(value).isdecimal() and least <= int(value) <= most:
+                limits[name] = int(value)
+            else:
+                problems.append(
+                    f"settings: {name} is {value!r}, it must be a whole number, {least} to {most}"
+                )
         else:
             values[name] = value.lower() if name in ("policy", "on_error") else str(value)
     problems += [f"settings: {problem}" for problem in _range_problems(values)]
     if problems:
         raise ProjectError("\n".join(problems))
-    return JobSettings(**values)
+    return JobSettings(**values, limits=Limits(**limits))
 
 
 def _range_problems(values: Mapping[str, Any]) -> list[str]:
@@ -204,7 +235,7 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
     problems: list[str] = []
     values: dict[str, Any] = {}
 
-    def seconds(key: str, smallest: int, largest: int) -> int | None:
+    def whole(key: str, smallest: int, largest: int, unit: str) -> int | None:
         value = config.get(key)
         if value is None:
             return None
@@ -215,7 +246,7 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
         if isinstance(value, bool) or not isinstance(value, int) or not smallest <= value <= largest:
             problems.append(
                 f"{place}: {key} is {value!r}, "
-                f"it must be a whole number of seconds from {smallest} to {largest}"
+                f"it must be a whole number of {unit} from {smallest} to {largest}"
             )
             return None
         return value
@@ -229,10 +260,10 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
             problems.append(f"{place}: {key} is {value!r}, it must be one of {', '.join(options)}")
         return found
 
-    late_seconds = seconds("EventsLateArrivalMaxDelayInSeconds", -1, LARGEST_LATE_SECONDS)
+    late_seconds = whole("EventsLateArrivalMaxDelayInSeconds", -1, LARGEST_LATE_SECONDS, "seconds")
     if late_seconds is not None and late_seconds >= 0:
         values["late_arrival_ticks"] = late_seconds * TICKS_PER_SECOND
-    ooo_seconds = seconds("EventsOutOfOrderMaxDelayInSeconds", 0, LARGEST_OUT_OF_ORDER_SECONDS)
+    ooo_seconds = whole("EventsOutOfOrderMaxDelayInSeconds", 0, LARGEST_OUT_OF_ORDER_SECONDS, "seconds")
     if ooo_seconds is not None:
         values["out_of_order_ticks"] = ooo_seconds * TICKS_PER_SECOND
     policy = choice("EventsOutOfOrderPolicy", {"adjust": "adjust", "drop": "drop"})
@@ -249,6 +280,16 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
     on_row_error = choice("RowErrorPolicy", {"stop": "stop", "drop": "drop"})
     if on_row_error is not None:
         values["on_error"] = on_row_error
+    # Our own keys, too: the service has limits and no setting for them.
+    limits = Limits()
+    timeout_seconds = whole("JavaScriptTimeoutInSeconds", *JAVASCRIPT_SECONDS, "seconds")
+    if timeout_seconds is not None:
+        limits = replace(limits, javascript_seconds=timeout_seconds)
+    megabytes = whole("JavaScriptMemoryInMB", *JAVASCRIPT_MEGABYTES, "MB")
+    if megabytes is not None:
+        limits = replace(limits, javascript_megabytes=megabytes)
+    if limits != Limits():
+        values["limits"] = limits
     locale = config.get("DataLocale")
     if isinstance(locale, str) and locale:
         values["data_locale"] = locale

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tideglass.core.errors import InputError, Source
+from tideglass.core.limits import Limits
 from tideglass.core.tags import added_field, tag
 from tideglass.core.types import PARTITION, Type
 from tideglass.plan.expressions import Expr, Ref, references
@@ -344,6 +345,7 @@ class Topology:
     functions: dict[str, str] = field(default_factory=dict[str, str])
     source: Source = Source("")
     drops_failing_rows: bool = False
+    limits: Limits = added_field(default=Limits())
 
     @property
     def references(self) -> tuple[str, ...]:

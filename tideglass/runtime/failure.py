@@ -34,6 +34,7 @@ from tideglass.plan.topology import (
 )
 
 _LONGEST_SHOWN = 300
+_LIMIT = ("LIMIT_REACHED", "what one row may take is told in docs/limits.md")
 OWN_COLUMNS = (*ORDER_COLUMNS, SUBSTREAM)
 
 
@@ -138,6 +139,7 @@ _KINDS = (
         "TOO_MANY_WAYS",
         "shorten LIMIT DURATION, or let DEFINE look back at fewer events",
     ),
+    (re.compile(r"did not end within|took more than .* of memory|would be longer than"), *_LIMIT),
     (re.compile(r"^The (function|script of) UDF"), "FUNCTION_FAILED", "let the function return null instead"),
     (
         re.compile(r"^The (function|script of) uda"),

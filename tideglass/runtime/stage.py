@@ -20,7 +20,7 @@ from tideglass.core.failing import OnFailure
 from tideglass.core.profile import part
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.core.values import unify
-from tideglass.functions.javascript import define
+from tideglass.functions.javascript import define, set_limits
 from tideglass.plan.expressions import references
 from tideglass.plan.topology import (
     AnalyticOp,
@@ -69,6 +69,7 @@ class Stage:
 
     def __init__(self, topology: Topology, level: int, references: References = NO_REFERENCES) -> None:
         self.topology = topology
+        set_limits(topology.limits)
         define(topology.functions)
         self.ops: tuple[Op, ...] = topology.at(level)
         self._programs = {
