@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideglass.core.errors import ProjectError
+from tideglass.core.limits import Limits
 from tideglass.core.time import TICKS_PER_MILLISECOND, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.job.settings import (
     JobSettings,
@@ -100,3 +101,19 @@ def test_the_largest_tolerances_are_accepted_and_one_second_more_is_not():
 def test_a_tolerance_that_is_no_whole_number_of_seconds_is_refused(value):
     with pytest.raises(ProjectError, match="whole number of seconds"):
         from_job_config({"EventsLateArrivalMaxDelayInSeconds": value})
+
+
+def test_the_limits_of_javascript_are_settings():
+    limited = from_job_config({"JavaScriptTimeoutInSeconds": 3, "JavaScriptMemoryInMB": "100"})
+    assert limited.limits == Limits(3, 100)
+    assert limited.to_json() == from_job_config({}).to_json()  # a job goes on with its state
+    assert from_options({"javascript_seconds": "3", "javascript_megabytes": "100"}).limits == Limits(3, 100)
+    with pytest.raises(ProjectError) as caught:
+        from_job_config({"JavaScriptTimeoutInSeconds": 0, "JavaScriptMemoryInMB": "much"})
+    assert str(caught.value).splitlines() == [
+        "JobConfig.json: JavaScriptTimeoutInSeconds is 0, "
+        "it must be a whole number of seconds from 1 to 3600",
+        "JobConfig.json: JavaScriptMemoryInMB is 'much', it must be a whole number of MB from 32 to 65536",
+    ]
+    with pytest.raises(ProjectError, match="javascript_seconds is '0', it must be a whole number, 1 to 3600"):
+        from_options({"javascript_seconds": "0"})

@@ -155,8 +155,8 @@ def _compiled(regex: str) -> Any:
     try:
         return re2.compile(regex, options)
     except re2.error as problem:
-        if "character class" not in str(problem):
-            raise EvaluationError(f"the LIKE pattern cannot be used: {problem}.") from problem
+        if "too large" in str(problem):
+            raise EvaluationError("the pattern would be longer than can be matched.") from problem
         # a set such as [z-a] holds nothing
         return re2.compile(r"[^\x00-\x{10FFFF}]", options)
 

@@ -21,6 +21,8 @@ SETTINGS = (
     "CompatibilityLevel",
     "OutputErrorPolicy",
     "RowErrorPolicy",
+    "JavaScriptTimeoutInSeconds",
+    "JavaScriptMemoryInMB",
     "DataLocale",
 )
 #: What it says of the cloud, as the tools and the interface have spelled it over the years.
