@@ -302,8 +302,21 @@ def test_documents_are_read_whole_and_once(tmp_path: Path, text: str):
     source = an_input(tmp_path, finished=False)
     end = source.latest({}, limit_bytes=1)
     assert values(chunks(source, {}, end)) == [1, 2]
-    file.write_text(text + text)
     assert source.latest(end) == end
+    with file.open("a") as more:
+        more.write(text)
+    with pytest.raises(InputError, match="was read as a whole, and has grown since"):
+        source.latest(end)
+
+
+def test_a_document_that_may_grow_is_read_when_it_is_closed(tmp_path: Path):
+    file = tmp_path / "a.json"
+    source = an_input(tmp_path, finished=False)
+    for text in ('[{"n":1},\n{"n":', '[{"n":1},\n{"n":2}', '{"n":\n', '{"n":\n1\n}\n{"n":'):
+        file.write_text(text)
+        assert source.latest({}) == {"0": []}
+    file.write_text('[{"n":1},\n{"n":2}]\n')
+    assert values(chunks(source, {}, source.latest({}))) == [1, 2]
 
 
 def test_a_count_alone_reads_no_column_of_parquet(tmp_path: Path):

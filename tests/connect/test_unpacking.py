@@ -160,15 +160,10 @@ def test_a_last_line_without_its_end_is_whole_where_nothing_is_missing(tmp_path:
     assert numbers(tmp_path / "in.csv.gz") == ([1], [(INVALID_COMPRESSION, 1)])
 
 
-def test_what_is_appended_behind_the_position_is_not_read(tmp_path: Path):
-    path = tmp_path / "in.json.gz"
-    path.write_bytes(gzip.compress(b'{"n":1}\n'))
-    source = FileInput(InputSpec(name="in", path=path))
-    end = source.latest({})["0"]
-    with path.open("ab") as more:
-        more.write(gzip.compress(b'{"n":2}\n'))
-    chunks = list(source.read("0", [], end, Fields((("n",),))))
-    assert [chunk.table["$payload.n"].to_pylist() for chunk in chunks] == [[1]]
+def test_what_is_appended_behind_the_end_is_not_unpacked():
+    more = ONE + gzip.compress(b"more")
+    file = Unpacked(io.BytesIO(more), len(ONE))
+    assert (file.read(), file.broken) == (TEXT, None)
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])

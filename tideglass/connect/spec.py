@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tideglass.core.bounds import ANYWHERE, Bounds
 
 Format = Literal["json", "csv", "parquet", "avro"]
+#: none: a file that changes otherwise than by growing is an error. rename: it may be renamed in its folder,
+#: and another appear under its name. copytruncate: it may be copied in its folder, and then be emptied.
+Rotation = Literal["none", "rename", "copytruncate"]
 ArrivalFormat = Literal["iso", "epoch_seconds", "epoch_milliseconds"]
 
 _SUFFIXES: dict[str, Format] = {
@@ -40,8 +43,8 @@ class InputSpec(BaseModel):
     """A stream input that is a file, a directory of files, or a pattern (`*` and `?` in its last part).
 
     partitions: each sub-folder is a partition of its own, or all files are one. finished: no file will
-    appear or grow any more; the input ends. delimiter: of CSV. bounds: where the files may lie,
-    links followed; no part of what the input is.
+    appear or grow any more; the input ends. delimiter: of CSV. rotation: how files take turns under one
+    name. bounds: where the files may lie, links followed. Both are no part of what the input is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,6 +56,7 @@ class InputSpec(BaseModel):
     arrival: Arrival | None = None
     delimiter: Literal[",", ";", " ", "\t", "|"] = ","
     finished: bool = True
+    rotation: Rotation = Field(default="none", exclude=True)
     bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
 
     @field_validator("arrival", mode="before")
@@ -60,6 +64,15 @@ class InputSpec(BaseModel):
     def _arrival_by_name(cls, value: object) -> object:
         """A text is the name of a field at the top of the event."""
         return {"path": [value]} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _copies_of_one_file(self) -> InputSpec:
+        """A copy that is being made cannot be told from a file that is new, so it must not be listed."""
+        if self.rotation == "copytruncate" and (self.path.is_dir() or "*" in self.path.name):
+            raise ValueError(
+                f"the rotation copytruncate is of one file, and {self.path} names several; name the file"
+            )
+        return self
 
 
 class SqlSpec(BaseModel):

@@ -23,7 +23,7 @@ Positions: TypeAlias = Mapping[str, Mapping[str, Sequence[Sequence[Any]]]]
 def sizes(positions: Positions) -> dict[str, int]:
     """How much of each input lies before the positions, in its own units."""
     return {
-        name: sum(int(end) - int(begin) for pieces in partitions.values() for _, begin, end, _ in pieces)
+        name: sum(int(end) - int(begin) for pieces in partitions.values() for _, begin, end, *_ in pieces)
         for name, partitions in positions.items()
     }
 

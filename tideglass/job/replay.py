@@ -150,15 +150,12 @@ def _place(
 
 def _gone(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]]) -> list[int]:
     """The pieces whose file is gone."""
-    return [n for n, piece in enumerate(pieces) if not source.path_of(partition, str(piece[0])).exists()]
+    return [n for n, piece in enumerate(pieces) if not source.file_of(partition, piece).exists()]
 
 
 def _emptied(pieces: Sequence[Sequence[Any]], gone: Sequence[int]) -> list[list[Any]]:
     """The pieces without the content of those that are gone; the others keep their places."""
-    return [
-        [piece[0], piece[2], piece[2], piece[3]] if n in gone else list(piece)
-        for n, piece in enumerate(pieces)
-    ]
+    return [[piece[0], piece[2], *piece[2:]] if n in gone else list(piece) for n, piece in enumerate(pieces)]
 
 
 def _needed(

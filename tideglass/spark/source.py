@@ -444,7 +444,7 @@ def _first_free(taken: set[int]) -> int:
 
 
 def _size(position: Sequence[Sequence[Any]]) -> int:
-    return sum(int(end) - int(begin) for _, begin, end, _ in position)
+    return sum(int(end) - int(begin) for _, begin, end, *_ in position)
 
 
 def record_batches(messages: Iterable[Message], key_numbers: tuple[int, ...]) -> Iterator[pa.RecordBatch]:

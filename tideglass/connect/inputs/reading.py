@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +33,7 @@ from tideglass.connect.formats.json_several import decode_lines
 from tideglass.connect.formats.json_text import is_document, newlines, texts_between
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
 from tideglass.connect.inputs.arrival import arrival_ticks
+from tideglass.connect.inputs.marks import FileMark, check_unchanged
 from tideglass.connect.inputs.stops import HEAD_BYTES, is_compressed
 from tideglass.connect.inputs.unpacking import ByteReader, Unpacked
 from tideglass.connect.spec import Arrival
@@ -54,7 +56,8 @@ OFFSET_BITS = 40
 class Piece:
     """Bytes [begin, end) of a file, or row groups of Parquet; `ordinal` counts the partition's pieces.
 
-    file: the path below that of the input's partition, the same wherever the input lies.
+    file: the path below that of the input's partition, the same wherever the input lies. input, mark: whose
+    file it is and by what it is known; None where it need not be. may_be_copied: its content alone counts.
     """
 
     path: str
@@ -66,6 +69,14 @@ class Piece:
     delimiter: str = ","
     arrival: Arrival | None = None
     file: str = ""
+    input: str = ""
+    mark: FileMark | None = None
+    may_be_copied: bool = True
+
+    def check(self) -> None:
+        """Raises InputError if the file is no longer the one the position was taken of."""
+        if self.mark is not None:
+            check_unchanged(self.input, Path(self.path), self.mark, finished=self.may_be_copied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +95,15 @@ class Chunk:
 
 
 def read_piece(piece: Piece, fields: Fields, level: str = "1.2") -> Iterator[Chunk]:
-    """The events of a piece. Raises InputError if the file is gone or has become shorter."""
+    """The events of a piece. Raises InputError if the file is gone, or not the one it was."""
     wanted = fields
     if piece.arrival is not None and piece.arrival.path not in fields.paths:
         wanted = Fields((*fields.paths, piece.arrival.path), fields.whole, fields.payload_types)
     try:
+        piece.check()
         for decoded, bytes_read in _decoded(piece, wanted, level):
             yield _chunk(decoded, bytes_read, piece, fields)
+        piece.check()  # it may have been rewritten meanwhile
     except FileNotFoundError as error:
         raise InputError(f"{piece.path} was there when its position was taken, but is gone") from error
 

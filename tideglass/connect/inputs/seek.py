@@ -53,17 +53,17 @@ def place_of(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]],
     ordinal, place = offset >> OFFSET_BITS, offset & ((1 << OFFSET_BITS) - 1)
     before: list[PieceJson] = [list(piece) for piece in pieces[:ordinal]]
     if ordinal < len(pieces):
-        name, begin, end, arrival = pieces[ordinal]
-        cut, first = _cut(source, partition, str(name), place)
+        name, begin, end, *more = pieces[ordinal]
+        cut, first = _cut(source, partition, pieces[ordinal], place)
         if int(begin) < cut <= int(end):
-            return Found([*before, [name, begin, cut, arrival]], (ordinal << OFFSET_BITS) | first)
+            return Found([*before, [name, begin, cut, *more]], (ordinal << OFFSET_BITS) | first)
     return Found(before, ordinal << OFFSET_BITS)
 
 
-def _cut(source: FileInput, partition: str, name: str, place: int) -> tuple[int, int]:
+def _cut(source: FileInput, partition: str, piece: Sequence[Any], place: int) -> tuple[int, int]:
     """Where to begin in a file so that the event at `place` is read, and the place that then comes first."""
-    path = source.path_of(partition, name)
-    file_format = source.format_of(path)
+    file_format = source.format_of(source.path_of(partition, str(piece[0])))
+    path = source.file_of(partition, piece)
     if file_format == "parquet":
         return _row_group(path, place)
     if is_whole(path, file_format) or (file_format == "json" and holds_document(path, path.stat().st_size)):

@@ -39,6 +39,12 @@ def holds_document(path: str | Path, size: int) -> bool:
     return is_document(_head(path, size))
 
 
+def is_taken_whole(path: str | Path, file_format: str, size: int) -> bool:
+    """Whether a file is read as a whole and once, judged by its first `size` bytes only."""
+    whole = file_format == "parquet" or is_compressed(path)
+    return whole or (file_format == "json" and holds_document(path, size))
+
+
 def _head(path: str | Path, size: int) -> bytes:
     with open(path, "rb") as file:
         return file.read(min(HEAD_BYTES, size))

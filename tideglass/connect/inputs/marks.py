@@ -1,0 +1,105 @@
+"""Knowing a file again: a mark says which file was read under a name, how far, and what its bytes were.
+
+A name alone says little of a file that lives: it may be rewritten, cut, or be another one by now. What
+counts is the content, so that a copied or moved project goes on; the inode tells a file that was made again
+with the same beginning, and finds one that was renamed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from tideglass.core.errors import InputError
+
+_FORMAT = "1"
+#: Of a file's beginning and of what was read last, so many bytes are looked at.
+_HEAD_BYTES, _TAIL_BYTES = 1 << 10, 1 << 12
+_DIGEST_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class FileMark:
+    """A file as it was when its bytes up to `size` were taken.
+
+    inode, folder_inode: of the file and of the folder it was in. digest: of its first bytes and of the last
+    ones before `size`. whole: it was taken as a whole, so that nothing may come behind `size`.
+    """
+
+    inode: int
+    folder_inode: int
+    size: int
+    digest: str
+    whole: bool
+
+    @classmethod
+    def of(cls, path: Path, size: int, *, whole: bool) -> FileMark:
+        """The mark of a file that is taken up to `size`."""
+        folder_inode = os.stat(path.parent).st_ino
+        return cls(os.stat(path).st_ino, folder_inode, size, _digest(str(path), size), whole)
+
+    @classmethod
+    def of_text(cls, text: str) -> FileMark:
+        """What `text` was made of. Raises ValueError for what it never is."""
+        written, inode, folder_inode, size, digest, whole = text.split(":")
+        if written != _FORMAT:
+            raise ValueError(f"a mark of a file has format {written}, this version reads {_FORMAT}")
+        return cls(int(inode), int(folder_inode), int(size), digest, whole == "whole")
+
+    def text(self) -> str:
+        kind = "whole" if self.whole else "growing"
+        return f"{_FORMAT}:{self.inode}:{self.folder_inode}:{self.size}:{self.digest}:{kind}"
+
+    def change(self, path: Path) -> str | None:
+        """What has happened to the content since, in words; None if what was read is still there."""
+        status = os.stat(path)
+        if status.st_size < self.size:
+            return f"has become shorter: {status.st_size} bytes of {self.size} are left"
+        if not _is_unchanged(str(path), status.st_ino, status.st_size, status.st_mtime_ns, self):
+            return "has been rewritten: the bytes that were read are others now"
+        if self.whole and status.st_size > self.size:
+            return "was read as a whole, and has grown since"
+        return None
+
+    def is_made_again(self, path: Path) -> bool:
+        """Whether another file has taken the place of the one that was read, though in the same folder.
+
+        In another folder all files are others, and the content alone says whether they are the same.
+        """
+        return os.stat(path).st_ino != self.inode and os.stat(path.parent).st_ino == self.folder_inode
+
+
+def changed(input_name: str, path: Path, what: str) -> InputError:
+    """The error of a file that is no longer the one that was read."""
+    return InputError(
+        f"[INPUT_CHANGED] {path} {what}; the input {input_name!r} reads it\n"
+        "  hint: put back what was there, and write other events to a new file; if files are rotated under "
+        'one name, say so with "Rotation" in the local input\'s file (docs/projects.md); --fresh begins anew'
+    )
+
+
+def check_unchanged(input_name: str, path: Path, mark: FileMark, *, finished: bool) -> None:
+    """Raises InputError if the file is not the one that was read, or what was read of it has changed."""
+    what = mark.change(path)
+    if what is None and not finished and mark.is_made_again(path):
+        what = "has been deleted and made again, or replaced, since it was read"
+    if what is not None:
+        raise changed(input_name, path, what)
+
+
+def _digest(path: str, size: int) -> str:
+    made = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    with open(path, "rb") as file:
+        made.update(file.read(min(size, _HEAD_BYTES)))
+        file.seek(max(0, size - _TAIL_BYTES))
+        made.update(file.read(size - file.tell()))
+    return made.hexdigest()
+
+
+@lru_cache(maxsize=65536)
+def _is_unchanged(path: str, inode: int, size: int, modified_ns: int, mark: FileMark) -> bool:
+    """Whether the bytes are those of the mark; asked once for a file as it is (inode, size, time)."""
+    return _digest(path, mark.size) == mark.digest
