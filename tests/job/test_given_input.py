@@ -25,6 +25,7 @@ from tideglass.job.runner import plan_job
             GivenInput(Path("f"), "x.at", "epoch_seconds", "folders"),
         ),
         ("f,format=csv,delimiter=semicolon", GivenInput(Path("f"), file_format="csv", delimiter=";")),
+        ("f,rotation=rename", GivenInput(Path("f"), rotation="rename")),
         ("f,,arrival=x.json", GivenInput(Path("f,arrival=x.json"))),
         ("f,,arrival=x.json,arrival=at", GivenInput(Path("f,arrival=x.json"), "at")),
         ("f,arrival=a,b", GivenInput(Path("f"), "a,b")),
@@ -118,6 +119,20 @@ def test_a_misspelt_choice_is_part_of_the_path_and_said_so(folder):
         planned(folder, f"i={folder}/hub,arival=at")
     assert "which does not exist" in str(caught.value)
     assert "'arival' is no choice; did you mean 'arrival'?" in str(caught.value)
+
+
+def test_how_files_take_turns_is_said_by_the_project_or_the_command(folder):
+    file = folder / "hub" / "0" / "a.json"
+    local = {"InputAlias": "i", "Type": "Data Stream", "Format": "Json", "ScriptType": "InputMock"}
+    said = local | {"FilePath": "../hub/0/a.json", "Rotation": "CopyTruncate"}
+    (folder / "Inputs" / "Local_i.json").write_text(json.dumps(said))
+    assert planned(folder).inputs["i"].rotation == "copytruncate"
+    assert planned(folder, f"i={file},rotation=rename").inputs["i"].rotation == "rename"
+    assert planned(folder, f"i={file},rotation=none").inputs["i"].rotation == "none"
+    with pytest.raises(ProjectError, match="name the file that is written to"):
+        planned(folder, f"i={folder}/hub/0,rotation=copytruncate")
+    with pytest.raises(ProjectError, match="did you mean 'rename'"):
+        planned(folder, f"i={file},rotation=renam")
 
 
 def test_a_partition_per_folder_needs_a_folder(folder):

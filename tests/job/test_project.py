@@ -213,6 +213,7 @@ def selected(folder):
     ("change", "message"),
     [
         ({"Format": "Xml"}, "the format 'Xml' is not known"),
+        ({"Rotation": "daily"}, "\"Rotation\" is 'daily', it must be one of none, rename, copytruncate"),
         ({"Partitions": "many"}, '"Partitions" is \'many\', it must be "one" or "folders"'),
         ({"FieldDelimiter": "::"}, "\"FieldDelimiter\" is '::'"),
         ({"FilePath": 7}, '"FilePath" is a number where a text is expected'),

@@ -10,18 +10,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tideglass.bind.catalog import did_you_mean
 from tideglass.core.errors import ProjectError
 from tideglass.job.files import Problems
-from tideglass.job.project_inputs import ARRIVAL_FORMATS, FORMATS, delimiter_of
+from tideglass.job.project_inputs import ARRIVAL_FORMATS, FORMATS, ROTATIONS, delimiter_of
+
+if TYPE_CHECKING:  # that module checks what it is given, with a library that takes long to import
+    from tideglass.connect.spec import Rotation
 
 #: What may stand behind a path, and what it says.
 CHOICES: Mapping[str, str] = {
     "arrival": "the field with the time of arrival; dots lead into records",
     "arrival-format": f"how that field says it: {', '.join(ARRIVAL_FORMATS)}",
     "partitions": "folders: each sub-folder is a partition; one: all files are one",
+    "rotation": "how files take turns under one name: none, rename, copytruncate",
     "format": f"of the files, if their names do not tell: {', '.join(FORMATS)}",
     "delimiter": "of CSV: comma, semicolon, space, tab, bar",
 }
@@ -40,6 +44,7 @@ class GivenInput:
     partitions: Literal["one", "folders"] | None = None
     file_format: str | None = None
     delimiter: str | None = None
+    rotation: Rotation | None = None
 
 
 def given_input(name: str, text: str) -> GivenInput:
@@ -68,6 +73,7 @@ def given_input(name: str, text: str) -> GivenInput:
         _PARTITIONS.get(said.get("partitions", "")),
         said.get("format"),
         _delimiter(name, said.get("delimiter")),
+        ROTATIONS.get(said.get("rotation", "")),
     )
 
 
@@ -97,7 +103,12 @@ def hint_of_path(path: Path) -> str:
 
 
 def _check(name: str, said: Mapping[str, str]) -> None:
-    allowed = {"arrival-format": ARRIVAL_FORMATS, "partitions": tuple(_PARTITIONS), "format": FORMATS}
+    allowed = {
+        "arrival-format": ARRIVAL_FORMATS,
+        "partitions": tuple(_PARTITIONS),
+        "rotation": tuple(ROTATIONS),
+        "format": FORMATS,
+    }
     for key, values in allowed.items():
         if said.get(key, values[0]) not in values:
             near = did_you_mean(said[key], values) or f"it must be one of {', '.join(values)}"

@@ -53,7 +53,7 @@ INPUT = (*_OF_AN_INPUT, *_OF_A_LIVE_INPUT)
 LOCAL_INPUT = (
     *(*_OF_AN_INPUT, *_OF_A_LIVE_INPUT, *_SERIALIZERS),
     *("InputAlias", "Format", "FilePath", "FieldDelimiter", "Encoding"),
-    *("ArrivalTimeField", "ArrivalTimeFormat", "Partitions", "DateFormat", "TimeFormat"),
+    *("ArrivalTimeField", "ArrivalTimeFormat", "Partitions", "Rotation", "DateFormat", "TimeFormat"),
     *("ConnectionString", "RefreshType", "RefreshRate", "FullSnapshotQuery", "FullSnapshotPath"),
     *("SnapshotQuery", "SnapshotPath", "DeltaSnapshotQuery", "DeltaSnapshotPath", "DeltaQuery", "DeltaPath"),
 )

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tideglass.bind.catalog import metadata_in
 from tideglass.connect.topics import TopicInput
@@ -31,7 +31,12 @@ from tideglass.job.project_reference import ProjectSql, path_formats, sql_refere
 from tideglass.job.rest import tool_input
 from tideglass.job.topic_files import is_topic, read_topic_input
 
+if TYPE_CHECKING:  # that module checks what it is given, with a library that takes long to import
+    from tideglass.connect.spec import Rotation
+
 FORMATS = ("json", "csv", "parquet", "avro")
+#: How files may take turns under one name, by the word for it.
+ROTATIONS: Mapping[str, Rotation] = {"none": "none", "rename": "rename", "copytruncate": "copytruncate"}
 ARRIVAL_FORMATS = ("iso", "epoch_seconds", "epoch_milliseconds")
 #: Formats the service's tools read and we do not yet.
 LATER_FORMATS = ("protobuf", "delta")
@@ -65,7 +70,7 @@ class ProjectInput:
     in the path of reference data. sql: what reference data is queried with. topic: what a live run reads
     instead, where it is one of Kafka. outside: the path as it is written, where it leads out of the project
     and is not read. unreadable: why the local file cannot be read for another reason; None when it can.
-    bounds: what the path may lead to.
+    rotation: how its files take turns under one name. bounds: what the path may lead to.
     """
 
     name: str
@@ -83,6 +88,7 @@ class ProjectInput:
     topic: TopicInput | None = None
     outside: str | None = None
     unreadable: str | None = None
+    rotation: Rotation = "none"
     bounds: Bounds = ANYWHERE
 
     def metadata(self, live: bool) -> frozenset[str]:
@@ -242,6 +248,11 @@ def read_input_mock(
     partitions = str(content.get("Partitions") or "one").lower()
     if partitions not in ("one", "folders"):
         problems.error(file, f'"Partitions" is {content["Partitions"]!r}, it must be "one" or "folders"')
+    rotation = str(content.get("Rotation") or "none").lower()
+    if rotation not in ROTATIONS:
+        problems.error(
+            file, f'"Rotation" is {content["Rotation"]!r}, it must be one of {", ".join(ROTATIONS)}'
+        )
     told_format = content.get("Format") or serialization.get("Type")
     file_format = str(told_format).strip().lower() if told_format else _format_of_name(path)
     if file_format is not None and file_format not in FORMATS:
@@ -268,6 +279,7 @@ def read_input_mock(
         sql=sql_reference(content, file, problems) if queried else None,
         outside=outside,
         unreadable=unreadable,
+        rotation=ROTATIONS.get(rotation, "none"),
         bounds=problems.bounds,
     )
 

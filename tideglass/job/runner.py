@@ -410,6 +410,13 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
     if partitions is None and known is not None and path.is_dir():
         partitions = known.partitions
     delimiter = None if given is None else given.delimiter
+    rotation = None if given is None else given.rotation
+    rotation = rotation or ("none" if known is None else known.rotation)
+    if rotation == "copytruncate" and not path.is_file():
+        raise ProjectError(
+            f"the input {name!r} has the rotation copytruncate, which is of one file, and reads {path}\n"
+            "  hint: name the file that is written to, or rotate by renaming"
+        )
     return InputSpec.model_validate(
         {
             "name": name,
@@ -419,6 +426,7 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
             "arrival": None if arrival is None else {"path": arrival.split("."), "format": arrival_format},
             "delimiter": delimiter or ("," if known is None else known.delimiter),
             "finished": options.once,
+            "rotation": rotation,
             "bounds": ANYWHERE if given is not None or known is None else known.bounds,
         }
     )

@@ -28,7 +28,7 @@ from tideglass.connect.inputs.rotation import (
     located,
     mark_of,
 )
-from tideglass.connect.inputs.stops import bytes_left, is_compressed, is_taken_whole, next_stop
+from tideglass.connect.inputs.stops import bytes_left, is_taken_whole, is_whole, next_stop
 from tideglass.connect.inputs.stream import PartitionPosition
 from tideglass.connect.spec import Format, InputSpec, format_of
 from tideglass.core.errors import InputError
@@ -399,7 +399,7 @@ class _Waiting:
 
 def _mark(each: _Waiting, end: int) -> tuple[str]:
     """By what a file that is taken up to `end` is known again."""
-    whole = is_compressed(each.path) or each.format == "parquet"
+    whole = is_whole(each.path, each.format) or each.format == "parquet"
     size = os.stat(each.path).st_size if whole else end
     return (FileMark.of(each.path, size, whole=whole).text(),)
 

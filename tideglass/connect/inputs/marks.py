@@ -76,8 +76,8 @@ def changed(input_name: str, path: Path, what: str) -> InputError:
     """The error of a file that is no longer the one that was read."""
     return InputError(
         f"[INPUT_CHANGED] {path} {what}; the input {input_name!r} reads it\n"
-        "  hint: put back what was there, and write other events to a new file; if files are rotated under "
-        'one name, say so with "Rotation" in the local input\'s file (docs/projects.md); --fresh begins anew'
+        "  hint: put back what was there, and write other events to a new file; if files take turns under "
+        f"one name, say --input {input_name}=PATH,rotation=rename (or copytruncate); --fresh begins anew"
     )
 
 

@@ -29,7 +29,7 @@ def is_compressed(path: str | Path) -> bool:
     return str(path).lower().endswith(".gz")
 
 
-def is_whole(path: Path, file_format: str) -> bool:
+def is_whole(path: str | Path, file_format: str) -> bool:
     """Whether a file of any content can only be read from its start."""
     return file_format == "avro" or is_compressed(path)
 
@@ -41,7 +41,7 @@ def holds_document(path: str | Path, size: int) -> bool:
 
 def is_taken_whole(path: str | Path, file_format: str, size: int) -> bool:
     """Whether a file is read as a whole and once, judged by its first `size` bytes only."""
-    whole = file_format == "parquet" or is_compressed(path)
+    whole = file_format == "parquet" or is_whole(path, file_format)
     return whole or (file_format == "json" and holds_document(path, size))
 
 
