@@ -75,6 +75,17 @@ def test_check_prints_every_error_with_its_place_and_no_traceback(project, capsy
     assert "Traceback" not in told
 
 
+def test_check_warns_of_an_extreme_of_what_looks_like_a_time(project, capsys):
+    (project / "tolls.asaql").write_text(
+        "SELECT MAX(readAt) AS last INTO perMinute FROM sensor TIMESTAMP BY readAt\n"
+        "GROUP BY TumblingWindow(minute, 1)\n"
+    )
+    assert command("check", project) == 0
+    shown = capsys.readouterr().out
+    assert "tolls.asaql:1:8: warning [TIME_AS_TEXT] 'readAt' looks like a time" in shown
+    assert "hint: write MAX(CAST(readAt AS datetime))" in shown
+
+
 def test_check_counts_warnings_of_project_files_and_of_outputs(project, capsys):
     config = project / "JobConfig.json"
     config.write_text(config.read_text().replace("EventsLateArrivalMaxDelay", "EventsLateArivalMaxDelay"))

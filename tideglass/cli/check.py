@@ -30,6 +30,7 @@ def check(
     from rich.console import Console
 
     from tideglass.bind.binder import bind
+    from tideglass.job.time_texts import time_warnings
     from tideglass.lang.parser import parse
 
     console = Console(highlight=False, soft_wrap=True)
@@ -46,10 +47,11 @@ def check(
         loaded.scripts,
         known_outputs(loaded),
     )
-    for warning in bound.warnings:
+    of_query = (*bound.warnings, *time_warnings(bound.plan, loaded))
+    for warning in of_query:
         console.print(warning.render(loaded.query), style="yellow", markup=False)
     Console(highlight=False).print(summary(loaded, bound.plan))
-    warnings = len(bound.warnings) + len(loaded.warnings)
+    warnings = len(of_query) + len(loaded.warnings)
     console.print(f"{loaded.name}: no errors, {warnings} warnings", style="green", markup=False)
 
 
