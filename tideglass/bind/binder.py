@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tideglass.bind import substreams
 from tideglass.bind.catalog import Environment, InputInfo, did_you_mean
+from tideglass.bind.depth import check_depth
 from tideglass.bind.expressions import bind_type
 from tideglass.bind.handing import asked_of_steps, handed_on
 from tideglass.bind.scope import Rows
@@ -67,16 +68,12 @@ def bind(
         raise ValueError(f"there is no compatibility level {level!r}; there are {', '.join(LEVELS)}")
     environment = Environment.of(source, inputs, level, functions, outputs)
     diagnostics = environment.diagnostics
-    try:
-        plan = _ScriptBinder(environment).bind(script)
-    except RecursionError:
-        hint = "an IN list, or a WITH step for a part of it, is shorter"
-        diagnostics.error("TOO_DEEP", "the query is nested too deeply", Span(0, 0), hint)
-        plan = None
+    check_depth(script, diagnostics)
+    diagnostics.raise_if_any(source)
+    plan = _ScriptBinder(environment).bind(script)
     # An alias used in HAVING is bound twice, and so are its errors.
     diagnostics.found = list(dict.fromkeys(diagnostics.found))
     diagnostics.raise_if_any(source)
-    assert plan is not None
     return Bound(plan, tuple(diagnostics.warnings))
 
 

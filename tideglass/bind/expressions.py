@@ -15,7 +15,7 @@ from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
-from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal
+from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, connected
 
 _COMPARISONS = frozenset(("=", "<>", ">", ">=", "<", "<="))
 _CONNECTIVES = frozenset(("AND", "OR"))
@@ -115,8 +115,8 @@ class Expressions:
                 return Call("not", (self.condition(operand),), span)
             case tree.Unary(op=op, operand=operand):
                 return Call({"-": "neg", "+": "pos"}.get(op, op), (self.value(operand),), span)
-            case tree.Binary(op=op, left=left, right=right) if op.upper() in _CONNECTIVES:
-                return Call(op.lower(), (self.condition(left), self.condition(right)), span)
+            case tree.Binary(op=op) if op.upper() in _CONNECTIVES:
+                return connected(op.lower(), [self.condition(part) for part in tree.chained(node)])
             case tree.Binary(op=op, left=left, right=right):
                 if op in _COMPARISONS:
                     self._warn_of_null((left, right), span)

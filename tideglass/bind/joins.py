@@ -17,7 +17,7 @@ from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_DAY
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.functions.dates import PART_TICKS
 from tideglass.lang import nodes as tree
-from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref, references, rewrite
+from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref, connected, references, rewrite
 from tideglass.plan.nodes import Join, Lookup, Scan, TimeBound
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
@@ -284,10 +284,7 @@ def _conjuncts(expr: Expr) -> Iterator[Expr]:
 
 
 def _all(parts: Sequence[Expr]) -> Expr | None:
-    whole: Expr | None = None
-    for part in parts:
-        whole = part if whole is None else Call("and", (whole, part), part.span)
-    return whole
+    return connected("and", parts) if parts else None
 
 
 def _comparisons(part: Expr) -> Iterator[tuple[Expr, str, Expr]]:

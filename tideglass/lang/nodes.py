@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from tideglass.core.errors import Span
 
@@ -377,11 +377,22 @@ _Part = TypeVar("_Part")
 
 def parts(node: object, kind: type[_Part]) -> Iterator[_Part]:
     """Every part of a kind inside a piece of the tree, itself among them, from the outside in."""
-    if isinstance(node, kind):
-        yield node
-    if isinstance(node, tuple):
-        for part in node:  # pyright: ignore[reportUnknownVariableType]
-            yield from parts(part, kind)
-    elif is_dataclass(node):
-        for part in fields(node):
-            yield from parts(getattr(node, part.name), kind)
+    waiting = [node]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, kind):
+            yield here
+        if isinstance(here, tuple):
+            waiting += reversed(cast(tuple[object, ...], here))
+        elif is_dataclass(here):
+            waiting += [getattr(here, part.name) for part in reversed(fields(here))]
+
+
+def chained(node: Binary) -> list[Expr]:
+    """What a chain of one operator joins, from the left: a, b and c of `a AND b AND c`."""
+    found: list[Expr] = []
+    part: Expr = node
+    while isinstance(part, Binary) and part.op.upper() == node.op.upper():
+        found.append(part.right)
+        part = part.left
+    return [part, *reversed(found)]

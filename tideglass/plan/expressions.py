@@ -6,7 +6,7 @@ relation is `Path(Ref("$payload"), (name, ...))`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -162,6 +162,52 @@ def substitute(expr: Expr, columns: Mapping[str, Expr]) -> Expr:
 def references(expr: Expr) -> set[str]:
     """Names of all columns an expression reads."""
     return {part.name for part in walk(expr) if isinstance(part, Ref)}
+
+
+def height_and_size(expr: Expr) -> tuple[int, int]:
+    """How many levels an expression has, and how many parts.
+
+    >>> height_and_size(Call("+", (Ref("a"), Call("neg", (Ref("b"),)))))
+    (3, 4)
+    """
+    height, size, level = 0, 0, [expr]
+    while level:
+        height, size = height + 1, size + len(level)
+        level = [child for part in level for child in children(part)]
+    return height, size
+
+
+def is_plain(expr: Expr) -> bool:
+    """Whether an expression only names something."""
+    return isinstance(expr, Ref | Literal) or (isinstance(expr, Path) and isinstance(expr.base, Ref))
+
+
+def is_large(expr: Expr) -> bool:
+    """Whether what is put around an expression should rather read it as a column.
+
+    Queries may be nested 100 deep (`bind.depth`), and what walks expressions can go into some 200 levels. The
+    size keeps what is repeated, as in a + a, from doubling with every step.
+    """
+    height, size = height_and_size(expr)
+    return height > 50 or size > 2000
+
+
+#: Shorter chains of AND and OR are told from the left, as they are written.
+_LONGEST_CHAIN = 16
+
+
+def connected(function: str, parts: Sequence[Expr]) -> Expr:
+    """AND or OR of all parts, evaluated from the left.
+
+    A long chain becomes a tree of few levels, because what walks expressions goes into each level.
+    """
+    if len(parts) > _LONGEST_CHAIN:
+        middle = len(parts) // 2
+        parts = (connected(function, parts[:middle]), connected(function, parts[middle:]))
+    whole, *others = parts
+    for part in others:
+        whole = Call(function, (whole, part), whole.span.to(part.span))
+    return whole
 
 
 def both(first: Expr | None, second: Expr | None) -> Expr | None:

@@ -18,9 +18,14 @@ from tideglass.functions.conversions import combine, convert_sql, implicit
 from tideglass.functions.javascript import call_sql
 from tideglass.functions.records import field_sql
 from tideglass.functions.signature import NULL_SQL, Kind, ScalarSignature, Sql, literal_sql
-from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref
+from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref, connected
 
 _HOLDS_ANY_TYPE = frozenset(("record.of",))
+_PREDICATES = frozenset(("like", "not like", "between", "not between", "in", "not in"))
+#: The SQL of a function may have its argument in it several times, that of an operator on floats twice, and
+#: each level multiplies that. What is nested more than this in one statement becomes a column first.
+_MOST_NESTED = 10
+_NESTS_BY_FUNCTION, _NESTS_BY_OPERATOR = 3, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +134,7 @@ def negation(expr: Expr) -> Expr:
 
 def conjunction(exprs: Sequence[Expr]) -> Expr | None:
     """All of them, evaluated from the left; None for nothing."""
-    whole: Expr | None = None
-    for expr in exprs:
-        whole = expr if whole is None else Call("and", (whole, expr), expr.span)
-    return whole
+    return connected("and", exprs) if exprs else None
 
 
 def _is_float(expr: Expr) -> bool:
@@ -156,6 +158,7 @@ class _Lowering:
     found: dict[str, tuple[Expr, list[Expr | None]]] = field(
         default_factory=dict[str, tuple[Expr, list[Expr | None]]]
     )
+    depths: dict[int, int] = field(default_factory=dict[int, int])
 
     def needed(self) -> list[Need]:
         """The innermost needs: what contains another one waits for the next round."""
@@ -163,23 +166,29 @@ class _Lowering:
         for key, (expr, guards) in self.found.items():
             if any(other != key and other in key for other in self.found):
                 continue
-            guard: Expr | None = None
-            if None not in guards:
-                for one in guards:
-                    assert one is not None
-                    guard = one if guard is None else Call("or", (guard, one), one.span)
-            needs.append(Need(expr, guard))
+            known = [guard for guard in guards if guard is not None]
+            needs.append(Need(expr, connected("or", known) if len(known) == len(guards) else None))
         return needs
 
     def value(self, expr: Expr) -> Sql:
         """The value where its type matters; a type not known is a need, and NULL for the time being."""
         lowered = self.any(expr)
-        return self.need(expr, lowered) if lowered.type is Type.VARIANT else lowered
+        needed = lowered.type is Type.VARIANT or self.nested(expr) >= _MOST_NESTED
+        return self.need(expr, lowered) if needed else lowered
 
     def part(self, expr: Expr) -> Sql:
         """The value where its type is only passed on."""
         lowered = self.any(expr)
-        return self.need(expr, lowered) if lowered.raw else lowered
+        needed = lowered.raw or self.nested(expr) >= _MOST_NESTED
+        return self.need(expr, lowered) if needed else lowered
+
+    def nested(self, expr: Expr) -> int:
+        """How much an expression multiplies what is inside it: the sum along its deepest way."""
+        known = self.depths.get(id(expr))
+        if known is None:
+            known = max((self.nested(child) for child in children(expr)), default=0) + _multiplies(expr)
+            self.depths[id(expr)] = known
+        return known
 
     def need(self, expr: Expr, lowered: Sql) -> Sql:
         guard = conjunction(self.guards) if lowered.fallible else None
@@ -293,6 +302,21 @@ class _Lowering:
         if not signature.strict:
             return built
         return operators.strict(built, given, converted, may_fail=may_fail)
+
+
+def _multiplies(expr: Expr) -> int:
+    """How much the SQL of an expression repeats what is directly inside it."""
+    match expr:
+        case Cast():
+            return _NESTS_BY_FUNCTION
+        case Call(function=name) if name in SCALARS or name in ENGINE or name in _PREDICATES:
+            return _NESTS_BY_FUNCTION
+        case Call(function=name) if name in operators.COMPARISONS:
+            return _NESTS_BY_FUNCTION
+        case Call(function=name) if name in operators.ARITHMETIC:
+            return _NESTS_BY_OPERATOR
+        case _:
+            return 0
 
 
 def _nulls(exprs: Sequence[Expr]) -> list[Expr]:

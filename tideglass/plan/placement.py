@@ -22,6 +22,8 @@ from tideglass.plan.expressions import (
     Ref,
     both,
     fields_to_columns,
+    is_large,
+    is_plain,
     payload_fields,
     references,
     substitute,
@@ -109,10 +111,7 @@ class _Placer:
             case StepRef(name=name):
                 return self.steps[name]
             case Filter(child=child, condition=condition):
-                return tuple(
-                    replace(s, condition=both(s.condition, self.within(s, condition)))
-                    for s in self.streams(child)
-                )
+                return tuple(self.filter(s, condition) for s in self.streams(child))
             case Project(child=child):
                 return tuple(self.project(s, node) for s in self.streams(child))
             case Union(children=branches):
@@ -136,10 +135,46 @@ class _Placer:
         columns[PAYLOAD] = Literal(None) if stream.payload is None else stream.payload
         return substitute(expr, columns)
 
+    def computed(self, stream: Stream, made: Sequence[Expr]) -> Stream:
+        """The stream, its columns computed by an operator of their own if `made` of them is too large.
+
+        Expressions of a step stand in those of the steps behind it, and each step may multiply them.
+        """
+        plain = stream.condition is None and all(is_plain(expr) for expr in stream.columns.values())
+        if plain or not any(is_large(expr) for expr in made):
+            return stream
+        items = dict(stream.columns)
+        if stream.payload is not None:
+            items[PAYLOAD] = stream.payload
+        program = Rows(
+            tuple(Named(name, expr) for name, expr in items.items()), stream.condition, kept_columns(stream)
+        )
+        return replace(
+            stream,
+            op=self.add(RowsOp(self.next, stream.level, stream.op, program)),
+            columns={name: Ref(name) for name in stream.columns},
+            payload=None if stream.payload is None else Ref(PAYLOAD),
+            condition=None,
+            together=still_together(stream, program),
+        )
+
+    def filter(self, stream: Stream, condition: Expr) -> Stream:
+        whole = both(stream.condition, self.within(stream, condition))
+        assert whole is not None
+        stream = self.computed(stream, [whole])
+        return replace(stream, condition=both(stream.condition, self.within(stream, condition)))
+
     def project(self, stream: Stream, node: Project) -> Stream:
+        columns, payload = self.projected(stream, node)
+        before = self.computed(stream, list(columns.values()))
+        if before is not stream:
+            columns, payload = self.projected(before, node)
+        made = replace(before, columns=columns, payload=payload)
+        return self.computed(made, list(columns.values()))
+
+    def projected(self, stream: Stream, node: Project) -> tuple[dict[str, Expr], Expr | None]:
         columns = {item.name: self.within(stream, item.expr) for item in node.items}
-        payload = None if node.spread is None else self.within(stream, node.spread)
-        return replace(stream, columns=columns, payload=payload)
+        return columns, None if node.spread is None else self.within(stream, node.spread)
 
     def aligned(self, branch: Node, columns: tuple[str, ...]) -> tuple[Stream, ...]:
         """The streams of a branch of a UNION; a listed column it lacks is looked up in its payload."""

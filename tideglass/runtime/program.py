@@ -154,7 +154,7 @@ class Program:
         lines: list[str] = []
         exprs = [item.expr for item in self.items]
         conditions = [] if self.condition is None else [self.condition]
-        for _ in range(20):
+        for _ in range(200):
             lowered = lower_all(exprs, shown, self.level)
             where = [lower_condition(c, shown, self.level) for c in conditions]
             needs = [*lowered.needs, *(need for one in where for need in one.needs)]
