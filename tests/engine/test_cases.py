@@ -15,25 +15,19 @@ def named(case: Case) -> str:
     return case.name
 
 
-def rows_or_not_yet(case: Case) -> dict[str, list[dict[str, object]]]:
-    """The engine's rows; what it says it does not support yet is skipped, loudly."""
-    try:
-        return run(case.query, case.inputs, case.reference, case.settings, case.functions)
-    except QueryError as error:
-        if all(d.code != "NOT_YET_SUPPORTED" for d in error.diagnostics):
-            raise
-        pytest.skip(f"not yet supported: {error}")
+def rows(case: Case) -> dict[str, list[dict[str, object]]]:
+    return run(case.query, case.inputs, case.reference, case.settings, case.functions)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.expected], ids=named)
 def test_the_engine_gives_the_rows_of_the_case(case: Case) -> None:
-    assert compare_outputs(rows_or_not_yet(case), case.expected) == []
+    assert compare_outputs(rows(case), case.expected) == []
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.runtime_error], ids=named)
 def test_the_engine_stops_where_the_case_says_so(case: Case) -> None:
     with pytest.raises((EvaluationError, InputError)) as raised:
-        rows_or_not_yet(case)
+        rows(case)
     assert case.place_and_code in str(raised.value)
     assert [part for part in case.told if part not in str(raised.value)] == []
 
@@ -41,7 +35,7 @@ def test_the_engine_stops_where_the_case_says_so(case: Case) -> None:
 @pytest.mark.parametrize("case", [c for c in CASES if c.fails_to_compile], ids=named)
 def test_the_compiler_refuses_what_the_case_says(case: Case) -> None:
     with pytest.raises(QueryError) as raised:
-        run(case.query, case.inputs, case.reference, case.settings, case.functions)
+        rows(case)
     found = [(d.code, raised.value.source.line_column(d.span.start)) for d in raised.value.diagnostics]
     assert case.error_code in [code for code, _ in found]
     if case.error_place is not None:
@@ -50,8 +44,8 @@ def test_the_compiler_refuses_what_the_case_says(case: Case) -> None:
 
 
 def test_substreams_of_several_partitions_need_the_partition_among_their_keys() -> None:
-    rows = [{"t": "2026-01-01T00:00:01Z", "k": 1, "_partition": n} for n in (0, 1)]
+    given = [{"t": "2026-01-01T00:00:01Z", "k": 1, "_partition": n} for n in (0, 1)]
     query = "SELECT k, COUNT(*) AS n FROM i TIMESTAMP BY t OVER {} GROUP BY {}, TumblingWindow(second, 5)"
     with pytest.raises(InputError, match="SUBSTREAMS_NEED_PARTITION"):
-        run(query.format("k", "k"), {"i": rows})
-    assert len(run(query.format("k, PartitionId", "k, PartitionId"), {"i": rows})["output"]) == 2
+        run(query.format("k", "k"), {"i": given})
+    assert len(run(query.format("k, PartitionId", "k, PartitionId"), {"i": given})["output"]) == 2

@@ -125,7 +125,8 @@ def test_the_engine_equals_the_independent_computation(departures, query, days):
     expected = getattr(check, QUERIES[query])(given, check.Settings.of(PROJECT))
     found = answers(query, given)
     assert wrong(expected, found) == {}
-    assert all(expected[name] for name in ("hourly", "moved", "daily") if name in expected)
+    assert any(expected.values())
+    assert [name for name in ("hourly", "moved", "daily") if expected.get(name) == []] == []
 
 
 def test_dropping_equals_the_independent_computation_too(departures):

@@ -119,6 +119,7 @@ def test_a_stream_read_in_batches_and_after_a_restart_gives_what_the_kit_gives(
     stream = Stream(spark, tmp_path / "in")
     expected = kit(rows)
     outputs = tideglass.query(spark, QUERY, {"events": (stream.df, COLUMNS)}, SETTINGS)
+    assert outputs.keys() == expected.keys()
     stream.put(rows[:70])
     stream.put(rows[70:150])
     for name in outputs:
