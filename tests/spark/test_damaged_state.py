@@ -1,7 +1,7 @@
 """Files of a job directory are damaged: the rows are right all the same, or the error names the file.
 
 The test takes one file of every kind. With TIDEGLASS_DAMAGE=all it takes every file with every damage, which
-are some hundred runs:
+are some hundred runs; with a part of a name, the files of such names:
 
     TIDEGLASS_DAMAGE=all python -m pytest -s tests/spark/test_damaged_state.py
 """
@@ -36,7 +36,8 @@ BATCH = {"batch_bytes": 10_000}
 
 def flip(path: Path) -> None:
     body = bytearray(path.read_bytes())
-    body[len(body) // 2] ^= 1
+    if body:
+        body[len(body) // 2] ^= 1
     path.write_bytes(body)
 
 
@@ -98,8 +99,9 @@ def chosen(project: OnDisk) -> list[tuple[str, str]]:
     root = state_of(project)
     files = [path.relative_to(root).as_posix() for path in sorted(root.rglob("*")) if path.is_file()]
     files = [each for each in files if Path(each).name not in FOR_PEOPLE]
-    if os.environ.get("TIDEGLASS_DAMAGE") == "all":
-        return [(each, damage) for each in files for damage in DAMAGES]
+    wanted = os.environ.get("TIDEGLASS_DAMAGE")
+    if wanted:
+        return [(each, damage) for each in files for damage in DAMAGES if wanted == "all" or wanted in each]
     newest = {re.sub(r"[0-9a-f]{8}-[-0-9a-f]+|\d+", "#", each): each for each in files}
     rotated = [(each, list(DAMAGES)[n % len(DAMAGES)]) for n, each in enumerate(newest.values())]
     gone = [(each, "delete") for each in newest.values() if each.endswith((".zip", ".sst", "offsets/2"))]
@@ -129,7 +131,8 @@ def test_a_damaged_file_changes_no_row_or_is_named(
             wrong.append(f"{damage} {name}: {outcome}")
     print(outcomes)
     assert not wrong, "\n".join(wrong)
-    assert set(outcomes) == {"the same row", "named"}
+    if not os.environ.get("TIDEGLASS_DAMAGE"):
+        assert set(outcomes) == {"the same row", "named"}
 
 
 @pytest.mark.parametrize("name", ["ingress/events%2F1/*.state", "checkpoint/state/0/0/*.changelog"])
