@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -21,16 +20,18 @@ def run(
     """Run for so long and say what came of it; 1 if anything was found."""
     shares = {name: target.share for name, target in TARGETS.items() if target.share}
     chosen = {name: share for name, share in shares.items() if not targets or name in targets}
-    turn = itertools.cycle([name for name, share in chosen.items() for _ in range(share)])
     print(f"seed {seed}, {seconds / 60:g} minutes, targets {', '.join(chosen)}", flush=True)
     watch = Watch(trial_seconds)
     trials: Counter[str] = Counter()
+    spent = dict.fromkeys(chosen, 0.0)
     found: Counter[str] = Counter()
     began = told = time.monotonic()
     while time.monotonic() - began < seconds:
-        target = next(turn)
+        target = min(chosen, key=lambda name: spent[name] / chosen[name])  # shares are of time
+        since = time.monotonic()
         trials[target] += 1
         finding = watch.check(trial_of(target, f"{seed}:{trials[target]}"))
+        spent[target] += time.monotonic() - since
         if finding is not None:
             found[finding.signature] += 1
             if found[finding.signature] == 1:

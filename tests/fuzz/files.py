@@ -47,7 +47,7 @@ def make(rng: Random) -> Trial:
     """Events in one of the formats, damaged before they are compressed, after it, or both."""
     kind = rng.choice(["lines", "lines", "lines", "array", "mixed", "pretty", "csv", "csv", "parquet"])
     delimiter = rng.choice(DELIMITERS) if kind == "csv" else ","
-    data = encoded(rng, kind, events(rng), delimiter)
+    data = encoded(rng, kind, events(rng, rng.choice([4, 12, 40])), delimiter)
     if rng.random() < 0.85:
         data = _damaged(rng, kind, data)
     name = f"a.{ {'csv': 'csv', 'parquet': 'parquet'}.get(kind, 'json') }"
@@ -60,6 +60,7 @@ def make(rng: Random) -> Trial:
         "delimiter": delimiter,
         "block_bytes": rng.choice([1, 16, 64, 300]),
         "block_events": rng.choice([1, 2, 7]),
+        "asked": [rng.randrange(len(ASKED)), rng.randrange(len(ASKED))],
         "limits": [rng.choice([1, 20, 90, 300, 10_000]) for _ in range(4)],
     }
     return Trial("file", {name: data}, options)
@@ -167,12 +168,11 @@ def check(trial: Trial) -> None:
                 "the count depends on the fields",
                 (fields, each.refused, first.refused),
             )
+        one, other = trial.options["asked"]
         with _small_blocks(trial.options["block_bytes"], trial.options["block_events"]):
-            for fields, each in zip(ASKED, whole, strict=True):
-                blocks = _read(source, [None], fields)
-                _same(blocks, each, "rows depend on the size of blocks")
-        for fields, each in zip(ASKED[1:4], whole[1:4], strict=True):
-            _same(_read(source, trial.options["limits"], fields), each, "rows depend on where reading is cut")
+            _same(_read(source, [None], ASKED[one]), whole[one], "rows depend on the size of blocks")
+        cut = _read(source, trial.options["limits"], ASKED[other])
+        _same(cut, whole[other], "rows depend on where reading is cut")
         _counts(name, data, trial.options["delimiter"], whole)
         _counters(whole[-1], source)
 

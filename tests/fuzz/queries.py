@@ -115,7 +115,8 @@ def _in_place(found: Sequence[Diagnostic], source: Source) -> None:
 
 def _names(text: str) -> list[str]:
     """Words that may be names of inputs where all inputs must be known."""
-    return sorted({word for word in text.replace("[", " ").replace("]", " ").split() if word.isidentifier()})
+    words = sorted(word for word in text.replace("[", " ").replace("]", " ").split() if word.isidentifier())
+    return list({word.lower(): word for word in words}.values())
 
 
 def _outcome(
@@ -123,7 +124,10 @@ def _outcome(
 ) -> Any:
     """The exact rows, or that the run stops with one of the project's own errors."""
     reference = trial.options["reference"]
-    inputs = {**{name: [] for name in _names(text)}, **rows} if reference else rows
+    inputs = rows
+    if reference:
+        given = {name.lower() for name in rows}
+        inputs = {**{name: [] for name in _names(text) if name.lower() not in given}, **rows}
     try:
         came = play(
             text,

@@ -148,7 +148,7 @@ class JoinChain:
             return _Ticks(0, 0, 0)
         earliest_ticks = max(b.unit_ticks * count for _, b, count in lowest)
         latest_ticks = min(b.unit_ticks * count for _, b, count in highest)
-        if max(latest_ticks, 0) - min(earliest_ticks, 0) > LONGEST_TICKS:
+        if max(latest_ticks, earliest_ticks, 0) - min(latest_ticks, earliest_ticks, 0) > LONGEST_TICKS:
             self._diagnostics.error(
                 "JOIN_TOO_LONG",
                 "the rows of a join may lie at most 7 days apart",

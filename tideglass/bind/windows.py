@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tideglass.bind.amounts import positive_ticks, signed_ticks
+from tideglass.bind.amounts import LONGEST_TICKS, positive_ticks, signed_ticks
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.lang import nodes as tree
@@ -150,4 +150,6 @@ def _bind_window(member: tree.WindowCall, bind_key: BindExpr, diagnostics: Diagn
             if size_ticks is None or hop_ticks is None or offset_ticks is None:
                 return None
             _check_count(member, size_ticks, hop_ticks, diagnostics)
+            if abs(offset_ticks) > LONGEST_TICKS:  # whole hops do not move the grid, but leave int64
+                offset_ticks %= hop_ticks
             return Hopping(size_ticks, hop_ticks, offset_ticks, window_id)
