@@ -4,13 +4,8 @@ import pytest
 from bind_support import CLOSED, PAYLOAD, bound, columns, field, found, named, node, plan, project, warned
 
 from tideglass.bind.catalog import InputInfo
-from tideglass.plan.expressions import Call, Case, Expr, Literal, Path, Ref
+from tideglass.plan.expressions import Call, Case, Literal, Path, Ref
 from tideglass.plan.nodes import Named, Project, Scan, StepRef, Union
-
-
-def only(record: Expr) -> Call:
-    """What a star spreads of a value that may be no record."""
-    return Call("record.only", (record,))
 
 
 def test_a_star_over_an_open_relation_spreads_the_payload():
@@ -49,21 +44,21 @@ def test_a_field_named_again_beside_the_star_needs_no_choice():
 
 
 def test_the_fields_of_a_record_are_spread():
-    assert project("SELECT a, r.q.* FROM s") == Project(Scan("s"), named(a=field("a")), only(field("r", "q")))
-    assert project("SELECT pos.* FROM s", CLOSED).spread == only(Ref("pos"))
+    assert project("SELECT a, r.q.* FROM s") == Project(Scan("s"), named(a=field("a")), field("r", "q"))
+    assert project("SELECT pos.* FROM s", CLOSED).spread == Ref("pos")
 
 
 def test_a_column_yields_to_the_field_of_a_nested_record_to_its_left():
-    has = Call("record.has", (only(field("r", "q")), Literal("b")))
+    has = Call("record.has", (field("r", "q"), Literal("b")))
     assert columns("SELECT r.q.*, 0 AS b FROM s") == {"b": Case(((has, field("r", "q", "b")),), Literal(0))}
 
 
 def test_several_spreads_merge_and_the_first_wins():
-    assert project("SELECT r.*, * FROM s").spread == Call("record.merge", (only(field("r")), PAYLOAD))
+    assert project("SELECT r.*, * FROM s").spread == Call("record.merge", (field("r"), PAYLOAD))
 
 
 def test_a_listed_column_yields_to_a_record_spread_to_its_left():
-    has = Call("record.has", (only(Ref("pos")), Literal("Id")))
+    has = Call("record.has", (Ref("pos"), Literal("Id")))
     items = project("SELECT pos.*, Id FROM s", CLOSED).items
     assert items == named(Id=Case(((has, Path(Ref("pos"), ("Id",))),), Ref("Id")))
 

@@ -132,8 +132,7 @@ class SelectList:
         source = scope.source(star.path[0]) if len(star.path) == 1 else None
         if star.path and source is None:
             record = self._expressions.value(tree.Column(star.path, star.span))
-            # What is no record has no fields, as its members are NULL (A-40).
-            self._spreads.append(Call("record.only", (self._lift(record),), star.span))
+            self._spreads.append(self._lift(record))
             return
         if self._grouped:
             self._diagnostics.error(
@@ -166,7 +165,7 @@ class SelectList:
     def _add(self, name: str, expr: Expr, from_star: bool = False) -> None:
         """Takes `name`; a field of that name in a record spread further left wins, row by row."""
         self._from_star[name] = from_star
-        fields = [(spread, field_of(_record(spread), (name,), expr.span)) for spread in self._spreads]
+        fields = [(spread, field_of(spread, (name,), expr.span)) for spread in self._spreads]
         if not any(same(field, expr) for _, field in fields):
             branches = tuple(
                 (Call("record.has", (spread, Literal(name, expr.span)), expr.span), field)
@@ -196,12 +195,3 @@ class SelectList:
                 return "try_cast" if lenient else "cast"
             case _:
                 return f"column{position}"
-
-
-def _record(spread: Expr) -> Expr:
-    """The value whose fields are spread, be it a record or not: a member of what is none is NULL anyway."""
-    match spread:
-        case Call(function="record.only", args=(value,)):
-            return value
-        case _:
-            return spread

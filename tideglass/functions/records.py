@@ -86,7 +86,7 @@ def _record_of(args: Sequence[Sql]) -> Sql:
 
 
 def _record_merge(args: Sequence[Sql]) -> Sql:
-    known = [arg for arg in args if arg.type is not Type.NULL]
+    known = [arg for arg in args if arg.type is Type.RECORD]
     if not known:
         return Sql("'{}'", Type.RECORD)
     merged = known[0].text
@@ -95,14 +95,9 @@ def _record_merge(args: Sequence[Sql]) -> Sql:
     return Sql(f"coalesce({merged}, '{{}}')", Type.RECORD)
 
 
-def _record_only(args: Sequence[Sql]) -> Sql:
-    (value,) = args
-    return value if value.type is Type.RECORD else Sql("NULL", Type.NULL)
-
-
 def _record_has(args: Sequence[Sql]) -> Sql:
     record, name = args
-    if record.type is Type.NULL:
+    if record.type is not Type.RECORD:
         return Sql("false", Type.BIT)
     return Sql(f"coalesce(list_contains(json_keys({record.text}), {name.text}), false)", Type.BIT)
 
@@ -162,25 +157,17 @@ ENGINE_SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "record.merge",
         "engine",
-        (Kind.RECORD,),
-        "The fields of all records; of fields with one name the first.",
+        (Kind.ANY,),
+        "The fields of all that are records; of fields with one name the first.",
         _record_merge,
         min_args=1,
         variadic=True,
         strict=False,
     ),
     scalar(
-        "record.only",
-        "engine",
-        (Kind.ANY,),
-        "A value that is a record; NULL for any other.",
-        _record_only,
-        strict=False,
-    ),
-    scalar(
         "record.has",
         "engine",
-        (Kind.RECORD, Kind.TEXT),
+        (Kind.ANY, Kind.TEXT),
         "Whether a record has a field of this name, be it NULL.",
         _record_has,
         strict=False,

@@ -14,10 +14,10 @@ import pyarrow as pa
 from tideglass.core.errors import EvaluationError
 from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
-from tideglass.core.types import Type, type_of, types_of
+from tideglass.core.types import PAYLOAD, Type, type_of, types_of
 from tideglass.core.types import field as typed_field
 from tideglass.functions.signature import Sql
-from tideglass.plan.expressions import Expr, Ref
+from tideglass.plan.expressions import Call, Expr, Path, Ref
 from tideglass.plan.lower import Need, key_of, lower_all, lower_condition, quoted, substitute
 from tideglass.plan.nodes import Named
 from tideglass.runtime.block import Block, Column, ask, column_of, evaluate
@@ -33,6 +33,13 @@ class _Together:
     sql: str
     reads: tuple[str, ...]
     passed: tuple[str, ...]
+
+
+def _record_of(item: Named) -> Expr:
+    """The item's expression; of a payload that is a value of an event, nothing where that is no record."""
+    expr = item.expr
+    is_value = isinstance(expr, Path) or (isinstance(expr, Ref) and not expr.name.endswith(PAYLOAD))
+    return Call("record.merge", (expr,), expr.span) if item.name == PAYLOAD and is_value else expr
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +61,7 @@ class Program:
 
     def __post_init__(self) -> None:
         self._together = {}
-        self._items = Block(tuple(Need(item.expr, None) for item in self.items), self.level)
+        self._items = Block(tuple(Need(_record_of(item), None) for item in self.items), self.level)
         self._condition = (
             None
             if self.condition is None
