@@ -55,9 +55,10 @@ class Functions:
             )
         except JSEvalException as error:
             raise OracleError(f"{name}: {error}") from None
-        whole = str(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         try:
-            return value_of(json.loads(whole))
+            found = json.dumps(json.loads(str(text)), ensure_ascii=False)
+            # half of a surrogate pair is no character
+            return value_of(json.loads(found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")))
         except RecursionError:
             raise OracleError(f"{name}: the result is nested too deep") from None
 

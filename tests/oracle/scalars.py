@@ -82,6 +82,8 @@ def unary(op: str, value: Value) -> Value:
 
 def like(text: str, pattern: str) -> bool:
     """LIKE: `%` any run, `_` one character, `[set]`, `[^set]`; case counts (A-29)."""
+    if len(pattern) > 8000:
+        raise OracleError("the pattern is too long")
     places = {0}  # how much of the text the pattern so far may have taken
     for item in like_items(pattern):
         if item == "%":

@@ -139,7 +139,12 @@ _KINDS = (
         "TOO_MANY_WAYS",
         "shorten LIMIT DURATION, or let DEFINE look back at fewer events",
     ),
-    (re.compile(r"did not end within|took more than .* of memory|would be longer than"), *_LIMIT),
+    (
+        re.compile(
+            r"did not end within|took more than .* of memory|would be longer than|pattern is longer than"
+        ),
+        *_LIMIT,
+    ),
     (re.compile(r"^The (function|script of) UDF"), "FUNCTION_FAILED", "let the function return null instead"),
     (
         re.compile(r"^The (function|script of) uda"),
