@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from against_oracle import ONE_BY_ONE, check_rows, reproducible
-from cases import Case, case_paths, compare_outputs, load
-from harness import Manner, manners, play
+from against_oracle import check_event_by_event, check_rows, reproducible
+from cases import Case, case_paths, load
+from harness import Manner, manners
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -119,6 +119,4 @@ def test_windows_around_joins_give_the_oracles_rows_in_any_batches_and_restarts(
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_join_holds_event_by_event_with_a_restart_after_each(case: Case) -> None:
-    came = play(case.query, case.inputs, case.settings, ONE_BY_ONE, partitions=1)
-    assert compare_outputs(came.rows, case.expected) == []
-    assert came.watched.breaches == []
+    check_event_by_event(case)
