@@ -21,11 +21,16 @@ from tideglass.lang.windows import group_items
 TYPES = ("BIGINT", "FLOAT", "NVARCHAR", "DATETIME", "BIT", "RECORD", "ARRAY")
 # Names people bring from other dialects, and what SAQL calls them.
 _TYPE_ADVICE = {
-    **dict.fromkeys(("INT", "INTEGER", "SMALLINT", "TINYINT", "LONG"), "BIGINT"),
-    **dict.fromkeys(("REAL", "DOUBLE", "DECIMAL", "NUMERIC"), "FLOAT"),
+    **dict.fromkeys(("INT", "INTEGER", "SMALLINT", "TINYINT", "LONG", "BIGINTEGER"), "BIGINT"),
+    **dict.fromkeys(("REAL", "DOUBLE", "DECIMAL", "NUMERIC", "MONEY", "NUMBER"), "FLOAT"),
     **dict.fromkeys(("VARCHAR", "CHAR", "NCHAR", "TEXT", "STRING"), "NVARCHAR(MAX)"),
-    **dict.fromkeys(("DATE", "DATETIME2", "DATETIMEOFFSET", "TIMESTAMP"), "DATETIME"),
+    **dict.fromkeys(
+        ("DATE", "TIME", "DATETIME2", "DATETIMEOFFSET", "SMALLDATETIME", "TIMESTAMP", "TIMESTAMP_LTZ"),
+        "DATETIME",
+    ),
     **dict.fromkeys(("BOOLEAN", "BOOL"), "BIT"),
+    **dict.fromkeys(("MAP", "STRUCT", "ROW", "JSON", "OBJECT", "DYNAMIC", "VARIANT"), "RECORD"),
+    **dict.fromkeys(("LIST", "MULTISET"), "ARRAY"),
 }
 
 _OPERATORS = {
@@ -104,17 +109,16 @@ class Builder:
         if name not in TYPES:
             advice = _TYPE_ADVICE.get(name)
             known = "the types are BIGINT, FLOAT, NVARCHAR(MAX), DATETIME, BIT, RECORD and ARRAY"
-            raise Malformed(
-                "UNKNOWN_TYPE", f"there is no type {written}", span, f"write {advice}" if advice else known
-            )
+            hint = f"write {advice}" if advice else known
+            raise Malformed("UNKNOWN_TYPE", f"there is no type {written}", span, hint, "BIGINT")
         if (name == "NVARCHAR") != (length == "MAX"):
             right = "NVARCHAR(MAX)" if name == "NVARCHAR" else name
-            raise Malformed("UNKNOWN_TYPE", f"{written} is not a type", span, f"write {right}")
+            raise Malformed("UNKNOWN_TYPE", f"{written} is not a type", span, f"write {right}", "BIGINT")
         return name
 
     @_rule
-    def length(self, _: Span, length: Token) -> str:
-        return length.upper()
+    def length(self, _: Span, *parts: Token) -> str:
+        return ",".join(part.upper() for part in parts)
 
     @_rule
     def with_clause(self, _: Span, *steps: n.Step) -> tuple[n.Step, ...]:

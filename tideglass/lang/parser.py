@@ -7,7 +7,7 @@ reading goes on at the next statement, so that one run reports several.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal, cast
@@ -18,9 +18,11 @@ from lark.lexer import Lexer
 from tideglass.core.cache import cache_folder
 from tideglass.core.errors import Diagnostic, QueryError, Source, Span
 from tideglass.lang.builder import Builder
+from tideglass.lang.foreign import foreign
 from tideglass.lang.nodes import Script
 from tideglass.lang.problems import Malformed, unexpected
-from tideglass.lang.tokens import tokenize
+from tideglass.lang.repairs import repaired
+from tideglass.lang.tokens import classified, scan, unclassified
 
 
 def parse(source: Source) -> Script:
@@ -28,8 +30,8 @@ def parse(source: Source) -> Script:
 
     Raises QueryError with all lexical and syntax errors, one a statement at least.
     """
-    tokens, problems = tokenize(source.text)
-    script = _read(tokens, source.text, problems)
+    scanned, problems = scan(source.text)
+    script = _read(scanned, source.text, problems)
     if problems or script is None:
         raise QueryError(problems, source)
     return replace(script, span=Span(0, len(source.text)))
@@ -75,39 +77,82 @@ def _tables_file() -> str | Literal[False]:
     return str(folder / "saql-tables")
 
 
-def _read(tokens: list[Token], text: str, problems: list[Diagnostic]) -> Script | None:
-    """Parses; on an error adds to `problems` and tries again behind it, until the tokens end."""
-    script, error, failed_at = _attempt(tokens, text)
-    offset = 0
-    while error is not None:
-        rest = tokens[offset:]
-        place = (rest[failed_at].start_pos or 0) if failed_at < len(rest) else len(text)
-        closes_broken = offset > 0 and failed_at < len(rest) and rest[failed_at].type == "RPAR"
-        follows = (closes_broken and _open_parentheses(rest[:failed_at]) <= 0) or _follows(
-            place, problems, text
-        )
-        if not follows:
-            problems.append(error)
-        resumed = _next_start(tokens, offset + failed_at)
+#: Mistakes of one script after which reading goes on as if they had not been made.
+_MOST_REPAIRS = 50
+
+
+def _read(scanned: list[Token], text: str, problems: list[Diagnostic]) -> Script | None:
+    """Parses; on an error adds to `problems` and goes on, with what was meant or behind it, to the end."""
+    tokens = classified(scanned)
+    start, prefix, repairs = 0, list[Token](), 0
+    while True:
+        reading = [*prefix, *tokens[start:]]
+        script, malformed, index = _attempt(reading)
+        if index is None:
+            return script
+        failed = start + index - len(prefix)
+        found = _diagnosed(reading, index, malformed, repairs < _MOST_REPAIRS)
+        if not _is_echo(tokens, start, failed, problems, text):
+            problems.append(found.diagnostic)
+        if found.reading is not None:
+            repairs += 1
+            scanned = [*scanned[:start], *found.reading[len(prefix) :]]
+            tokens = classified(scanned)
+            continue
+        resumed = _next_start(tokens, failed)
         if resumed is None:
             return None
-        offset, prefix = resumed
-        _, error, failed_at = _attempt([*prefix, *tokens[offset:]], text)
-        failed_at -= len(prefix)
-    return script
+        start, prefix = resumed
 
 
-def _follows(place: int, problems: Sequence[Diagnostic], text: str) -> bool:
-    """Whether an error at `place` only echoes something unreadable before it in the same statement."""
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An error, and the tokens as scanned with which reading can go on; None if it can only go on behind."""
+
+    diagnostic: Diagnostic
+    reading: list[Token] | None = None
+
+
+def _diagnosed(reading: Sequence[Token], index: int, malformed: Malformed | None, repairs: bool) -> _Found:
+    """What is wrong at `reading[index]`."""
+    if malformed is not None:
+        span = malformed.diagnostic.span
+        if not malformed.stand_in or not repairs:
+            return _Found(malformed.diagnostic)
+        before = [token for token in reading if (token.end_pos or 0) <= span.start]
+        after = [token for token in reading if (token.start_pos or 0) >= span.end]
+        word = Token("NAME", malformed.stand_in, start_pos=span.start, end_pos=span.end)
+        return _Found(malformed.diagnostic, [unclassified(t) for t in (*before, word, *after)])
+    expected = _expected(reading[:index])
+    known = foreign(reading, index, expected) if index < len(reading) else None
+    if known is not None:
+        return _Found(known)
+    repair = None
+    if repairs:
+        repair = repaired(_automaton(), [unclassified(token) for token in reading], index, expected)
+    diagnostic = unexpected(reading, index, expected, repair)
+    is_told = repair is not None and diagnostic.hint == repair.hint and repair.changes
+    return _Found(diagnostic, repair.tokens if repair is not None and is_told else None)
+
+
+def _is_echo(
+    tokens: Sequence[Token], start: int, failed: int, problems: Sequence[Diagnostic], text: str
+) -> bool:
+    """Whether an error only follows from one before it: unreadable text, or a step that was left unread."""
+    place = (tokens[failed].start_pos or 0) if failed < len(tokens) else len(text)
+    closes_broken = start > 0 and failed < len(tokens) and tokens[failed].type == "RPAR"
+    if closes_broken and _open_parentheses(tokens[start:failed]) <= 0:
+        return True
     return any(
         problem.span.start <= place and ";" not in text[problem.span.end : place]
         for problem in problems
-        if problem.message.endswith("has no end")
+        if problem.message.endswith(("has no end", "means nothing here", "begins no comment"))
+        or problem.message.startswith("a query begins with SELECT")
     )
 
 
-def _attempt(tokens: Sequence[Token], text: str) -> tuple[Script | None, Diagnostic | None, int]:
-    """The script, or the first error and the index of the token it was found at."""
+def _attempt(tokens: Sequence[Token]) -> tuple[Script | None, Malformed | None, int | None]:
+    """The script; or the index of the first token that does not fit, or at which something malformed ends."""
     state = _automaton().parse_interactive()
     index = 0
     try:
@@ -116,10 +161,10 @@ def _attempt(tokens: Sequence[Token], text: str) -> tuple[Script | None, Diagnos
             index += 1
         script = state.feed_token(Token("$END", ""))
     except Malformed as malformed:
-        return None, malformed.diagnostic, index
+        return None, malformed, index
     except UnexpectedToken:
-        return None, unexpected(tokens, index, _expected(tokens[:index])), index
-    return script.value, None, index
+        return None, None, index
+    return script.value, None, None
 
 
 def _expected(tokens: Sequence[Token]) -> frozenset[str]:

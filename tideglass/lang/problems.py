@@ -7,20 +7,27 @@ UNKNOWN_TYPE.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from lark import Token
 
 from tideglass.core.errors import Diagnostic, Span
 from tideglass.lang.tokens import RESERVED
 
+if TYPE_CHECKING:
+    from tideglass.lang.repairs import Repair
+
 
 class Malformed(Exception):
-    """Text that fits the grammar but not the language; holds the one diagnostic."""
+    """Text that fits the grammar but not the language; holds the one diagnostic.
 
-    def __init__(self, code: str, message: str, span: Span, hint: str = "") -> None:
+    stand_in: a word with which reading can go on in place of the text; '' if it cannot.
+    """
+
+    def __init__(self, code: str, message: str, span: Span, hint: str = "", stand_in: str = "") -> None:
         super().__init__(message)
         self.diagnostic = Diagnostic(code, message, span, hint)
+        self.stand_in = stand_in
 
 
 _SYMBOLS = {
@@ -51,61 +58,28 @@ _UNTOLD = frozenset(
 _CLAUSES = {"GROUP": "GROUP BY", "LEFT": "LEFT JOIN"}
 _OVER_PARTS = frozenset({"PARTITION", "ORDER", "LIMIT", "WHEN"})
 _CASTS = frozenset({"CAST", "TRY_CAST"})
-_KEEPERS = (
-    "TopOne() OVER (ORDER BY ...) and CollectTop(n) OVER (ORDER BY ...) keep the first rows of a window"
-)
-
-# Keywords of other dialects: what to say, and what to do instead.
-_FOREIGN = {
-    "ORDER": (
-        "ORDER BY has no place in a streaming query",
-        "rows come out in the order of time; ORDER BY stands in OVER ( ) only",
-    ),
-    "TOP": ("TOP is not in the language", _KEEPERS),
-    "LIMIT": ("LIMIT is not in the language", _KEEPERS),
-    "DISTINCT": (
-        "SELECT DISTINCT is not in the language",
-        "group by the columns in a window, or count with COUNT(DISTINCT x)",
-    ),
-    "RIGHT": ("RIGHT JOIN is not in the language", "swap the sides and write LEFT JOIN"),
-    "FULL": ("FULL JOIN is not in the language", "write a LEFT JOIN each way and UNION the two"),
-    "EXCEPT": (
-        "EXCEPT is not in the language",
-        "UNION is the only set operator; LEFT JOIN and IS NULL find what is missing",
-    ),
-    "INTERSECT": (
-        "INTERSECT is not in the language",
-        "UNION is the only set operator; JOIN finds what both sides have",
-    ),
-    "EXISTS": ("EXISTS (SELECT ...) is not in the language", "put the query into a WITH step and JOIN it"),
-}
-
-# Statements of other dialects, which begin with a word that is a name here.
-_FOREIGN_STATEMENTS = {
-    "INSERT": "write SELECT ... INTO output FROM input",
-    **dict.fromkeys(
-        ("UPDATE", "DELETE", "MERGE"), "rows are never changed; write SELECT ... INTO output FROM input"
-    ),
-    **dict.fromkeys(("DECLARE", "SET"), "there are no variables; write the value where it is used"),
-    **dict.fromkeys(("USE", "GO", "EXEC"), "a job is one script of SELECT statements; leave it out"),
-}
 
 
-def unexpected(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> Diagnostic:
-    """The diagnostic for `tokens[index]` (or the end of the text), where one of `expected` fits."""
+def unexpected(
+    tokens: Sequence[Token], index: int, expected: frozenset[str], repair: Repair | None = None
+) -> Diagnostic:
+    """The diagnostic for `tokens[index]` (or the end of the text), where one of `expected` fits.
+
+    repair: the change with which reading gets further, if there is one.
+    """
     if index >= len(tokens):
         end = (tokens[-1].end_pos or 0) if tokens else 0
         found, span = "the query ends", Span(max(end - 1, 0), end)
         if not tokens:
             return Diagnostic("SYNTAX", "the query is empty", span, "write SELECT ... FROM ...")
     else:
-        foreign = _not_in_language(tokens, index, expected)
-        if foreign is not None:
-            return foreign
         found = "a query begins" if tokens[index].type == "QLPAR" else f"'{tokens[index]}' stands"
         span = _span(tokens[index])
+    if repair is not None and repair.message:
+        return Diagnostic("SYNTAX", repair.message, repair.span, repair.hint)
     message = f"{expectation(expected)} was expected where {found}"
-    return Diagnostic("SYNTAX", message, span, _hint(tokens, index, expected))
+    hint = _hint(tokens, index, expected) or (repair.hint if repair is not None else "")
+    return Diagnostic("SYNTAX", message, span, hint or _last_resort(tokens, index, expected))
 
 
 def expectation(expected: frozenset[str]) -> str:
@@ -138,48 +112,90 @@ def expectation(expected: frozenset[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-def _not_in_language(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> Diagnostic | None:
-    """A construct of other SQL dialects, named."""
-    token, previous = tokens[index], tokens[index - 1] if index else None
-    span = _span(token)
-    following = tokens[index + 1].type if index + 1 < len(tokens) else ""
-    if token.type in _FOREIGN and following != "DURATION":
-        message, hint = _FOREIGN[token.type]
-        return Diagnostic("NOT_IN_LANGUAGE", message, span, hint)
-    if "SELECT" in expected and token.type == "NAME" and token.upper() in _FOREIGN_STATEMENTS:
-        message = f"{token.upper()} is not in the language"
-        return Diagnostic("NOT_IN_LANGUAGE", message, span, _FOREIGN_STATEMENTS[token.upper()])
-    if previous is None:
-        return None
-    if token.type == "GROUP" and previous.upper() == "WITHIN":
-        place = Span(previous.start_pos or 0, span.end)
-        hint = "write PERCENTILE_CONT(0.5) OVER (ORDER BY x)"
-        return Diagnostic("NOT_IN_LANGUAGE", "WITHIN GROUP is not in the language", place, hint)
-    if token.type == "QLPAR" and "NUMBER" in expected:
-        return Diagnostic(
-            "NOT_IN_LANGUAGE",
-            "a subquery cannot be a value",
-            span,
-            "put the query into a WITH step and JOIN it",
-        )
-    if token.type == "QLPAR" and previous.type == "IN":
-        place = Span(previous.start_pos or 0, span.end)
-        hint = "put the query into a WITH step and JOIN it"
-        return Diagnostic("NOT_IN_LANGUAGE", "IN (SELECT ...) is not in the language", place, hint)
-    if token.type == "COMMA" and previous.type in _NAMES and "JOIN" in expected:
-        hint = "write JOIN ... ON ... AND DATEDIFF(second, a, b) BETWEEN 0 AND 10"
-        return Diagnostic("NOT_IN_LANGUAGE", "FROM takes one input; others are joined", span, hint)
-    return None
-
-
 def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
     """Advice for the slips people make most; the first that fits."""
     token = tokens[index] if index < len(tokens) else Token("$END", "")
     previous = tokens[index - 1] if index else Token("$START", "")
     following = tokens[index + 1] if index + 1 < len(tokens) else Token("$END", "")
     before = previous.upper()
-    misspelt = _misspelt(previous, expected_before=True) or _misspelt(token, expected=expected)
     advice = [
+        (
+            token.startswith("#") or previous.startswith("#"),
+            "a comment is -- up to the end of the line, or /* between these */",
+        ),
+        (
+            expected == frozenset({"TO"}) and token.upper() == "PAST",
+            "the one way to go on is AFTER MATCH SKIP TO NEXT ROW",
+        ),
+        (
+            token.type == "COMMA" and _opened_by(tokens, index) == "COUNT",
+            "COUNT(DISTINCT x) takes one value; count several as one text: COUNT(DISTINCT CONCAT(a, '|', b))",
+        ),
+        (
+            token.type in ("WHERE", "GROUP", "HAVING") and {"FROM", "COMMA"} <= expected,
+            f"FROM stands before it: SELECT ... FROM input {_CLAUSES.get(token.type, token.type)} ...",
+        ),
+        (
+            previous.type == "STRING" and index > 1 and tokens[index - 2].end_pos == previous.start_pos,
+            f"a text has no letter before it: {previous}",
+        ),
+        (token.type == "QUESTION", "what depends on a condition is CASE WHEN ... THEN ... ELSE ... END"),
+        (token.type in ("LBRACE", "RBRACE"), "braces stand in PATTERN of MATCH_RECOGNIZE only"),
+        (
+            expected == frozenset({"LPAR"})
+            and token.type == "AS"
+            and index > 2
+            and tokens[index - 2].type == "TABLE",
+            "CREATE TABLE declares columns: name type, ...; a query with a name is a WITH step",
+        ),
+        (
+            previous.type == "IS"
+            or (previous.type == "NOT" and index > 1 and tokens[index - 2].type == "IS"),
+            "IS stands before NULL and NOT NULL only; values are compared with = and <>",
+        ),
+        (previous.type == "NOT" and token.type == "IS", "write IS NOT NULL"),
+        (
+            previous.type == "NOT" and expected == frozenset({"BETWEEN", "IN", "LIKE"}),
+            "not equal is written <>",
+        ),
+        (
+            token.type in ("IN", "LIKE", "BETWEEN", "IS") and "NUMBER" in expected,
+            f"say what is compared: x {'NOT ' if previous.type == 'NOT' else ''}{token.upper()} ...",
+        ),
+        (
+            expected <= _NAMES and token.type in _CLAUSE_WORDS | {"SEMI", "$END"},
+            f"a name is missing behind {before}",
+        ),
+        ("WHEN" in expected and token.type == "THEN", "write CASE WHEN condition THEN value"),
+        (expected == frozenset({"DURATION"}), "write LIMIT DURATION(minute, 5)"),
+        (
+            bool(expected) and expected <= {"JOIN", "OUTER", "APPLY"},
+            "the joins are JOIN and LEFT JOIN, and CROSS APPLY and OUTER APPLY of arrays and records",
+        ),
+        (
+            token.type == "NAME" and token.upper() in ("INNER", "LEFT") and "JOIN" in expected,
+            f"the clause is {token.upper()} JOIN",
+        ),
+        (token.type == "BY", "the clause is GROUP BY, or behind an input TIMESTAMP BY or PARTITION BY"),
+        (
+            expected <= {"LPAR", "RPAR", "COMMA"}
+            and token.type in _NAMES | RESERVED
+            and _declares(tokens, index),
+            "a column of CREATE TABLE is a name and a type",
+        ),
+        (
+            index > 1 and tokens[index - 2].type == "AS" and previous.type == token.type == "NAME",
+            f"a name of several words is written in brackets: [{previous} {token}]",
+        ),
+        (
+            previous.type == "IN" and expected == frozenset({"LPAR"}),
+            "the values of IN stand in parentheses: x IN (1, 2)",
+        ),
+        (previous.type == "EQ" and token.type in ("GT", "LT"), f"write {token}="),
+        (
+            token.type == "EQ" and previous.type in _OPERATORS - {"EQ"},
+            "= compares; columns are not assigned to",
+        ),
         (
             previous.type == "COMMA" and token.type in ("FROM", "INTO", "WHERE", "HAVING", "RPAR", "SELECT"),
             "remove the comma before it",
@@ -192,6 +208,12 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
         (
             _opened_by(tokens, index) == "OVER" and token.type in _OVER_PARTS,
             "inside OVER ( ) the order is PARTITION BY, ORDER BY, LIMIT DURATION, WHEN",
+        ),
+        (
+            previous.type in ("LPAR", "QLPAR")
+            and "PARTITION" in expected
+            and _opened_by(tokens, index) == "OVER",
+            "inside OVER ( ) stand PARTITION BY, ORDER BY, LIMIT DURATION or WHEN",
         ),
         (
             _opened_by(tokens, index) == "DURATION" and token.type == "NUMBER",
@@ -210,7 +232,7 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
             "an element of an array is GetArrayElement(a, 0), a field of a record r.name or r.[a name]",
         ),
         (
-            token.type == "WHERE" and "HAVING" in expected,
+            token.type == "WHERE" and "UNION" in expected and tokens[index - 1].type != "FROM",
             "WHERE stands before GROUP BY; groups are filtered by HAVING",
         ),
         (
@@ -234,13 +256,16 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
             f"the clause is {before} BY",
         ),
         (
-            token.type == "MINUS" and previous.type == following.type == "NAME",
-            f"a name with a hyphen is written in brackets: [{previous}-{following}]",
+            bool(_name_in_pieces(tokens, index)),
+            f"a name with other characters in it is written in brackets: [{_name_in_pieces(tokens, index)}]",
+        ),
+        (
+            "ON" in expected and token.type in _CLAUSE_WORDS | {"SEMI", "$END"},
+            "a JOIN says what matches: ON ...",
         ),
         (token.type == previous.type == "EQ", "equality is written with one ="),
         (token.type == previous.type == "PIPE", "strings are joined with +, conditions with OR"),
         (token.type == previous.type == "AMP", "conditions are joined with AND"),
-        (bool(misspelt), f"did you mean {misspelt}?"),
         (
             token.type in RESERVED and bool(expected & _NAMES) and _stands_as_name(following),
             f"{token.upper()} is a reserved word; as a name it is written [{token}]",
@@ -254,6 +279,14 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
             "QLPAR" in expected and previous.type == "AS",
             "a step is written WITH name AS (SELECT ... FROM ...)",
         ),
+    ]
+    return next((text for fits, text in advice if fits), "")
+
+
+def _last_resort(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
+    """Advice where no slip is known and no change near the place helps; the first that fits."""
+    token = tokens[index] if index < len(tokens) else Token("$END", "")
+    advice = [
         (
             "COMMA" in expected and token.type in _NAMES | _LITERALS | {"CASE", "CAST", "TRY_CAST", "LPAR"},
             "a comma may be missing before it",
@@ -264,31 +297,53 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
             "a parenthesis is not closed",
         ),
         (token.type == "RPAR" and _open(tokens[:index]) <= 0, "this parenthesis closes nothing"),
-        ("ON" in expected, "a JOIN says what matches: ON ..."),
+        (
+            token.type in ("SEMI", "$END") and "FROM" in expected,
+            "a query says where its rows come from: SELECT ... FROM input",
+        ),
+        (
+            token.type in ("SEMI", "$END") and {"SELECT", "COMMA"} <= expected,
+            "behind the steps of WITH stands a SELECT that reads them",
+        ),
+        ("CREATE" in expected, "a query begins with SELECT, or with WITH name AS (SELECT ...)"),
+        (
+            "NUMBER" in expected and token.type in _CLAUSE_WORDS,
+            f"something is missing before {token.upper()}",
+        ),
+        ("NUMBER" in expected and token.type == "$END", "something is missing at the end"),
     ]
     return next((text for fits, text in advice if fits), "")
 
 
-_CLAUSE_WORDS = (
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "GROUP",
-    "HAVING",
-    "UNION",
-    "TIMESTAMP",
-    "PARTITION",
-    "JOIN",
-    "LIMIT",
-)
+_CLAUSE_WORDS = frozenset({"FROM", "INTO", "WHERE", "GROUP", "HAVING", "UNION", "AS", "AND", "OR"})
 
 
-def _misspelt(token: Token, expected: frozenset[str] = frozenset(), expected_before: bool = False) -> str:
-    """The keyword a bare word was probably meant to be, or ''."""
-    words = _CLAUSE_WORDS if expected_before else sorted(expected & set(_CLAUSE_WORDS))
-    if token.type != "NAME" or token.upper() in _CLAUSE_WORDS:
+def _name_in_pieces(tokens: Sequence[Token], index: int) -> str:
+    """The name that a hyphen, a dot or the like at `index` is part of, when the pieces touch; else ''."""
+    if index >= len(tokens) or tokens[index].type not in ("MINUS", "DOT", "SLASH") or not index:
         return ""
-    return next(iter(get_close_matches(token.upper(), words, 1, 0.75)), "")
+    if tokens[index - 1].type == "DOT":
+        return ""
+    start = end = index
+    while start and tokens[start - 1].end_pos == tokens[start].start_pos and _is_piece(tokens[start - 1]):
+        start -= 1
+    while (
+        end + 1 < len(tokens)
+        and tokens[end + 1].start_pos == tokens[end].end_pos
+        and _is_piece(tokens[end + 1])
+    ):
+        end += 1
+    return "" if start == index else "".join(tokens[start : end + 1])
+
+
+def _declares(tokens: Sequence[Token], index: int) -> bool:
+    """Whether `index` is between the columns of a CREATE TABLE."""
+    opened = [at for at in range(index) if tokens[at].type == "CREATE"]
+    return bool(opened) and not any(token.type in ("SEMI", "SELECT") for token in tokens[opened[-1] : index])
+
+
+def _is_piece(token: Token) -> bool:
+    return token.type in ("NAME", "NUMBER", "MINUS", "DOT", "SLASH") or token.type in RESERVED
 
 
 def _stands_as_name(following: Token) -> bool:

@@ -8,11 +8,13 @@ That is decided here in one pass, so the grammar stays free of such questions.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lark import Token
 
 from tideglass.core.errors import Diagnostic, Span
+from tideglass.lang.characters import unreadable
 
 # Keywords wherever they stand, except behind a dot; as a column they are written [word].
 RESERVED = frozenset(
@@ -53,12 +55,21 @@ _AFTER: dict[str, frozenset[str]] = {
 # Keywords directly inside the parentheses of MATCH_RECOGNIZE.
 _MATCH_WORDS = frozenset({"MEASURES", "AFTER", "MATCH", "SKIP", "TO", "NEXT", "ROW", "PATTERN", "DEFINE"})
 
+_OF_OTHERS = frozenset({"RIGHT", "FULL", "EXCEPT", "INTERSECT", "EXISTS", "TOP"})
+#: Every word of the language that is a keyword somewhere.
+KEYWORDS = (
+    RESERVED | _BEFORE.keys() | _AFTER.keys() | _MATCH_WORDS | {"OVER", "ASC", "DESC", "LIMIT"}
+) - _OF_OTHERS
+
 _PUNCTUATION = {
     "<>": "NE", "!=": "NE", ">=": "GE", "<=": "LE", "!>": "LE", "!<": "GE", "=": "EQ", ">": "GT", "<": "LT",
     "(": "LPAR", ")": "RPAR", ",": "COMMA", ";": "SEMI", ".": "DOT", "+": "PLUS", "-": "MINUS", "*": "STAR",
     "/": "SLASH", "%": "PERCENT", "&": "AMP", "|": "PIPE", "^": "CARET", "~": "TILDE", "?": "QUESTION",
     "{": "LBRACE", "}": "RBRACE",
 }  # fmt: skip
+
+_SHAPES = frozenset({*_PUNCTUATION.values(), "NAME", "NUMBER", "STRING", "QUOTED", "BRACKETED"})
+_BY_SHAPE = {"'": "STRING", '"': "QUOTED", "[": "BRACKETED"}
 
 _SCAN = re.compile(
     r"""(?P<skip>[\s\ufeff]+|--[^\n]*|/\*.*?\*/)
@@ -67,7 +78,7 @@ _SCAN = re.compile(
       | (?P<STRING>'[^']*(?:''[^']*)*')
       | (?P<QUOTED>"[^"]*(?:""[^"]*)*")
       | (?P<BRACKETED>\[[^\]\n]*(?:\]\][^\]\n]*)*\])
-      | (?P<punctuation><>|[!<>]=|![<>]|[=<>(),;.+\-*%&|^~?{}]|/(?!\*))
+      | (?P<punctuation><>|[!<>]=|![<>]|[=<>(),;.+\-*%&|^~?{}]|/(?![*/]))
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -95,12 +106,25 @@ def tokenize(text: str) -> tuple[list[Token], list[Diagnostic]]:
     Token types are the terminals of saql.lark. After a lexical error reading goes on, so that one
     run finds several. Codes: SYNTAX.
     """
-    tokens, problems = _scan(text)
+    tokens, problems = scan(text)
+    return classified(tokens), problems
+
+
+def classified(scanned: Sequence[Token]) -> list[Token]:
+    """The tokens of `scan`, words that are keywords where they stand told apart from names."""
+    tokens = [Token(t.type, t.value, start_pos=t.start_pos, end_pos=t.end_pos) for t in scanned]
     _classify(tokens)
-    return tokens, problems
+    return tokens
 
 
-def _scan(text: str) -> tuple[list[Token], list[Diagnostic]]:
+def unclassified(token: Token) -> Token:
+    """A token as `scan` gives it: a word is a name, whatever stands around it."""
+    kind = _BY_SHAPE.get(token[:1], "NAME") if token.type not in _SHAPES else token.type
+    kind = "LPAR" if token.type == "QLPAR" else kind
+    return Token(kind, token.value, start_pos=token.start_pos, end_pos=token.end_pos)
+
+
+def scan(text: str) -> tuple[list[Token], list[Diagnostic]]:
     """Pieces of text by shape alone: words are all NAME."""
     tokens: list[Token] = []
     problems: list[Diagnostic] = []
@@ -110,7 +134,7 @@ def _scan(text: str) -> tuple[list[Token], list[Diagnostic]]:
         member = _MEMBER.match(text, position) if dotted else None
         found = member or _SCAN.match(text, position)
         if found is None:
-            problem, end, kind = _unreadable(text, position)
+            problem, end, kind = unreadable(text, position)
             problems.append(problem)
             if kind:
                 tokens.append(_token(kind, text, position, end))
@@ -145,47 +169,6 @@ def _token(kind: str, text: str, start: int, end: int) -> Token:
 def _joined(tokens: list[Token], position: int) -> bool:
     """Whether a dot here touches an operand, as in `a.0`, rather than begins a number, as in `.5`."""
     return bool(tokens) and tokens[-1].end_pos == position and tokens[-1].type in _ENDS_PATH
-
-
-_UNCLOSED = {
-    "'": ("string", "'", "STRING"),
-    '"': ("quoted name", '"', "QUOTED"),
-    "[": ("bracketed name", "]", "BRACKETED"),
-}
-
-
-# Characters that slip in from word processors and other languages.
-_STRANGE = {
-    "‘": "use the plain quote '",
-    "’": "use the plain quote '",
-    "“": "use plain quotes",
-    "”": "use plain quotes",
-    "!": "not equal is written != or <>, negation NOT",
-    "`": "write [name] to quote a name",
-}
-
-
-def _unreadable(text: str, position: int) -> tuple[Diagnostic, int, str]:
-    """The problem at `position`, where reading goes on, and the kind of token to assume (or '')."""
-    character = text[position]
-    line_end = text.find("\n", position)
-    line_end = len(text) if line_end < 0 else line_end
-    if character in _UNCLOSED:
-        what, closing, kind = _UNCLOSED[character]
-        span = Span(position, len(text[:line_end].rstrip()))
-        hint = f"end it with {closing}"
-        if character == "'":
-            hint += "; a quote inside a string is written twice: 'it''s'"
-        return Diagnostic("SYNTAX", f"this {what} has no end", span, hint), line_end, kind
-    if text.startswith("/*", position):
-        span = Span(position, position + 2)
-        return Diagnostic("SYNTAX", "this comment has no end", span, "end it with */"), len(text), ""
-    hint = _STRANGE.get(character, "")
-    return (
-        Diagnostic("SYNTAX", f"'{character}' means nothing here", Span(position, position + 1), hint),
-        position + 1,
-        "",
-    )
 
 
 def _classify(tokens: list[Token]) -> None:
