@@ -254,6 +254,11 @@ def test_a_row_of_another_length_that_is_no_utf8_is_refused_alone(tmp_path: Path
     assert (read.a, read.errors) == (["1", "3\n", long], [(INVALID_DATA, 2)])
 
 
+def test_a_line_end_that_is_cut_in_its_middle_is_no_event(tmp_path: Path):
+    read = Read(tmp_path / "in.csv", b"a\r\n1\r\n\r\n2\r\n\r")
+    assert (read.a, read.errors) == (["1", "2"], [])
+
+
 def test_a_stray_quote_is_a_character(tmp_path: Path):
     read = Read(tmp_path / "in.csv", 'a,b\n5",2\n6,7\n')
     assert (read.a, read.errors) == (['5"', "6"], [])

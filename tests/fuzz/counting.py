@@ -80,14 +80,29 @@ def _too_large(value: Any) -> bool:
 
 
 def json_lines(data: bytes) -> list[Event] | None:
-    """The events of a file with one event a line; None where it may be another kind of file."""
-    data = data.removeprefix(BYTE_ORDER_MARK)
-    lines = [line for line in data.split(b"\n") if line.strip(_BLANKS)]
-    if not lines:
-        return []
-    if json_event(lines[0]).verdict is not True:
+    """The events of a file in which each line is whole, or broken so that its end is in no doubt.
+
+    A line may also be an array of events. None for any other file.
+    """
+    lines = [line for line in data.removeprefix(BYTE_ORDER_MARK).split(b"\n") if line.strip(_BLANKS)]
+    events: list[Event] = []
+    for line in lines:
+        inner = json_values(line)
+        if inner is not None and (len(inner) == 1 or line.strip(_BLANKS).startswith(b"[")):
+            events += inner
+        elif line.startswith(b"{") and not set(line[1:]) & set(b"{}[]\\"):
+            events.append(Event(False))  # it is cut
+        else:
+            return None
+    return events
+
+
+def whole_objects(data: bytes) -> int | None:
+    """How many lines are an event each, where all begin one; None for any other file."""
+    lines = [line for line in data.removeprefix(BYTE_ORDER_MARK).split(b"\n") if line.strip(_BLANKS)]
+    if not all(line.startswith(b"{") for line in lines):
         return None
-    return [json_event(line) for line in lines]
+    return sum(json_event(line).verdict is True for line in lines)
 
 
 def json_values(data: bytes) -> list[Event] | None:
@@ -138,8 +153,11 @@ def elements(text: str) -> list[str] | None:
         at = end
 
 
-def csv_rows(data: bytes, delimiter: str) -> list[bytes]:
-    """The rows of CSV, header included, blank ones left out."""
+def csv_rows(data: bytes, delimiter: str) -> list[bytes] | None:
+    """The rows of CSV, header included, blank ones left out.
+
+    None where a quote stands in the middle of a field: which other quote opens a field is in doubt then.
+    """
     mark, rows, row = ord(delimiter), list[bytes](), bytearray()
     state = "begin"  # of a field; or "plain", "quoted", "closing" behind a quote within a quoted one
     for byte in data.removeprefix(BYTE_ORDER_MARK):
@@ -154,6 +172,8 @@ def csv_rows(data: bytes, delimiter: str) -> list[bytes]:
         elif byte == ord("\n"):
             rows.append(bytes(row))
             row, state = bytearray(), "begin"
+        elif (quote and state == "plain") or (state == "closing" and byte != ord("\r")):
+            return None
         else:
             state = "quoted" if state == "begin" and quote else "plain"
     rows.append(bytes(row))

@@ -230,7 +230,7 @@ def _counts(name: str, data: bytes, delimiter: str, whole: Sequence[Read]) -> No
     """What was read beside what an independent reader finds."""
     first, packed = whole[0], name.endswith(".gz")
     if name == "a.json":
-        blank = not data.strip(b" \t\r\n,[]\xef\xbb\xbf")
+        blank = not data.strip(b" \t\r\n\v\f,[]\xef\xbb\xbf")
         holds(first.counted or blank, "nothing is counted")
     broken = 0
     if packed and data:
@@ -239,8 +239,6 @@ def _counts(name: str, data: bytes, delimiter: str, whole: Sequence[Read]) -> No
         found = first.refused.get(INVALID_COMPRESSION, 0)
         holds(found == broken, "a break of the compression is not counted once", first.refused)
         data = unpacked.data
-        if broken:  # the line it breaks in may be an event or a refusal, or nothing
-            data = data[: data.rfind(b"\n") + 1]
     if name.startswith("a.parquet"):
         _parquet_counts(data, first)
     elif name.startswith("a.csv"):
@@ -268,26 +266,35 @@ def _parquet_counts(data: bytes, read: Read) -> None:
 def _csv_counts(data: bytes, delimiter: str, read: Read, broken: int) -> None:
     if INVALID_HEADER in read.refused or not data:
         return
-    rows = len(counting.csv_rows(data, delimiter)) - 1
-    least = max(0, rows) + broken
+    found = counting.csv_rows(data, delimiter)
+    if found is None:
+        return
+    rows = max(0, len(found) - 1)
+    # The row in which the compression breaks may be an event or a refusal, or nothing; the break is one.
     holds(
-        least <= read.counted <= least + broken,
+        rows <= read.counted <= rows + broken,
         "the rows of a CSV file do not add up",
-        (read.counted, read.refused, least, broken),
+        (read.counted, read.refused, rows, broken),
     )
 
 
 def _json_counts(data: bytes, whole: Sequence[Read], broken: int) -> None:
-    events = counting.json_lines(data)
-    known = events if events is not None else (None if broken else counting.json_values(data))
+    if broken:  # whatever the line is in which it breaks
+        data = data[: data.rfind(b"\n") + 1]
+    first = whole[0]
+    objects = counting.whole_objects(data)
+    if objects is not None:
+        holds(len(first.offsets) >= objects, "a broken event takes another one along", objects)
+    known = counting.json_lines(data)
+    if known is None and data.removeprefix(counting.BYTE_ORDER_MARK).lstrip().startswith(b"["):
+        known = counting.json_values(data)
     if known is None:
         return
     for read in whole:
-        least = len(known) + broken
         holds(
-            least <= read.counted <= least + broken,
+            len(known) + broken <= read.counted and (broken or len(known) == read.counted),
             "the events of a JSON file do not add up",
-            (read.counted, read.refused, least),
+            (read.counted, read.refused, len(known), broken),
         )
     if broken or any(event.verdict is None for event in known):
         return

@@ -117,13 +117,11 @@ def _decoded(
 def _json_counts(message: bytes | None, read: tuple[list[Any], list[int], Counter[str]]) -> None:
     """A message is an object, or an array of them, or one refusal."""
     rows, _, refused = read
-    if message is None or not message.strip(b" \t\r\n"):
+    blank = b" \t\r\n\v\f\xef\xbb\xbf"
+    if message is None or not message.strip(blank):
         return
-    holds(
-        rows or refused or message.strip(b" \t\r\n\xef\xbb\xbf,").startswith(b"["),
-        "a message is not counted",
-        message,
-    )
+    array = message.strip(blank + b",").startswith(b"[")
+    holds(rows or refused or array, "a message is not counted", message)
     event = counting.json_event(message.removeprefix(counting.BYTE_ORDER_MARK))
     if event.verdict is not None and event.verdict:
         holds(

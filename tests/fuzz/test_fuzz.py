@@ -18,12 +18,6 @@ from fuzz.watch import Watch
 
 #: Trials of the short run; the command runs for an hour.
 SHORT = {"query": 60, "file": 20, "message": 20, "project": 40, "job": 40}
-#: Kinds of findings that are known and about to be mended; nothing else may break.
-OPEN = (
-    "file: the events of a JSON file do not add up",
-    "file: the rows of a CSV file do not add up",
-    "job: ",
-)
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +30,7 @@ def watch() -> Iterator[Watch]:
 @pytest.mark.parametrize("target", SHORT)
 def test_nothing_breaks_in_a_short_run(target: str, watch: Watch) -> None:
     found = [watch.check(trial_of(target, f"short:{n}")) for n in range(SHORT[target])]
-    new = [each for each in found if each is not None and not each.signature.startswith(OPEN)]
-    assert [finding.report for finding in new] == []
+    assert [finding.report for finding in found if finding is not None] == []
 
 
 def test_every_target_of_a_campaign_has_a_short_run() -> None:
@@ -109,8 +102,11 @@ def test_a_campaign_keeps_one_file_of_each_kind_and_ends_with_1(
 
 
 def test_the_independent_reader_counts_what_is_in_json() -> None:
-    lines = b'\n{"a":1}\r\n{"a":}\n[1]\n \n{"a":NaN}'
-    assert [event.verdict for event in counting.json_lines(lines) or []] == [True, False, False, False]
+    lines = b'\n{"a":1}\r\n{"a":\n[{"a":2},{"a":NaN}]\n \n{"a":3}'
+    verdicts = [event.verdict for event in counting.json_lines(lines) or []]
+    assert verdicts == [True, False, True, False, True]
+    assert counting.json_lines(b'{"a":1}\n"x"},{') is None
+    assert counting.whole_objects(b'{"a":1}\n{"a":\n{"a":"x","b":[2]}\n') == 2
     assert counting.json_event(b'{"a":9223372036854775808}').verdict is False
     assert counting.json_event(b'{"a":"\\ud800"}').verdict is False
     assert counting.json_event(b'{"a":1e400}').verdict is None
@@ -121,8 +117,9 @@ def test_the_independent_reader_counts_what_is_in_json() -> None:
 
 
 def test_the_independent_reader_counts_the_rows_of_csv() -> None:
-    text = b'a,b\n"x\n""y",1\r\n\n2,a"b"\n"open\n,3'
-    assert counting.csv_rows(text, ",") == [b"a,b\n", b'"x\n""y",1\r\n', b'2,a"b"\n', b'"open\n,3']
+    text = b'a,b\n"x\n""y",1\r\n\n2,b\n"open\n,3'
+    assert counting.csv_rows(text, ",") == [b"a,b\n", b'"x\n""y",1\r\n', b"2,b\n", b'"open\n,3']
+    assert counting.csv_rows(b'a,b\n2,a"b"\n', ",") is None
 
 
 def test_the_independent_reader_unpacks_up_to_the_break() -> None:

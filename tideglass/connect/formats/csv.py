@@ -162,7 +162,8 @@ def decode_csv(
 def _blank_rows(data: Bytes, bounds: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
     lengths = np.diff(bounds)
     first = data[bounds[:-1]]
-    return (lengths == 1) & (first == 10) | (lengths == 2) & (first == 13)
+    alone = (first == 10) | (first == 13)  # a line end may be cut in its middle where a file ends
+    return (lengths == 1) & alone | (lengths == 2) & (first == 13)
 
 
 def _parse(block: bytes, columns: int, delimiter: str, wrong: list[int]) -> pa.Table | None:
