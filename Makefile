@@ -33,7 +33,7 @@ $(READY): pyproject.toml
 	@echo "setting up $(VENV), once (about 1.6 GB: Spark, Arrow, DuckDB, tools)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,examples]'
-	@$(BIN)/python -m tideglass.spark.java --install
+	@$(BIN)/python -m tideglass.spark.session.java --install
 	@echo "keeping the classes of Spark, so that it starts faster from now on"
 	@$(BIN)/tideglass prepare || echo "they are not kept; starts take longer"
 	@touch $@

@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from scenarios import FLOOR
-from tideglass.job.picture.canvas import INK, SERIES, SOFT, checked, figure, save, style
+from tideglass.simulate.picture.canvas import INK, SERIES, SOFT, checked, figure, save, style
 
 #: The engine measured, then its rivals, each with its colour; a name not here has the last.
 _COLOURS = {

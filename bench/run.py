@@ -35,7 +35,7 @@ from report import Outcome, table, write
 from restarts import RESTARTS, RestartOutcome, Restarts
 from rivals.flink_home import HEAP, flink_python
 from scenarios import FLOOR, SCENARIOS, SPARK, Entrant, Scenario
-from tideglass.spark.java import use_java
+from tideglass.spark.session.java import use_java
 
 DEFAULT = ("tumbling", "hopping", "session", "join", "small-batch")
 RESULTS = HERE / "results.json"

@@ -10,14 +10,14 @@ from kafka_jars import connector
 from programs import answer, arguments
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import compile_query
+from tideglass.connect.kafka.topic import TopicInput
 from tideglass.connect.spec import Arrival, InputSpec, OutputSpec, ReferenceSpec
-from tideglass.connect.topics import TopicInput
 from tideglass.core.errors import Source
-from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows
+from tideglass.job.report.metrics import Metrics
 from tideglass.job.runner import Job, RunOptions, run
-from tideglass.job.settings import from_options
-from tideglass.spark.session import local_session
+from tideglass.project.settings import from_options
+from tideglass.spark.session.session import local_session
 
 QUERIES = Path(__file__).parent / "toll"
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import Type, field
 from tideglass.core.values import rows_of, table_of
+from tideglass.evaluate.program import evaluate
 from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref
-from tideglass.runtime.program import evaluate
 
 
 def lift(value: Any) -> Expr:

@@ -15,19 +15,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tideglass.job.dataframes import metrics, query
-    from tideglass.job.handle import Job
-    from tideglass.spark.frames import FrameInput
-    from tideglass.spark.kafka import kafka
+    from tideglass.api import Job
+    from tideglass.dataframes import metrics, query
+    from tideglass.spark.dataframes.query import FrameInput
+    from tideglass.spark.kafka.input import kafka
 
 __all__ = ["FrameInput", "Job", "kafka", "metrics", "query"]
 
 _HOMES = {
-    "FrameInput": "tideglass.spark.frames",
-    "Job": "tideglass.job.handle",
-    "kafka": "tideglass.spark.kafka",
-    "metrics": "tideglass.job.dataframes",
-    "query": "tideglass.job.dataframes",
+    "FrameInput": "tideglass.spark.dataframes.query",
+    "Job": "tideglass.api",
+    "kafka": "tideglass.spark.kafka.input",
+    "metrics": "tideglass.dataframes",
+    "query": "tideglass.dataframes",
 }
 
 

@@ -14,17 +14,17 @@ import pyarrow as pa
 
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled, compile_query
+from tideglass.connect.files.reading import Chunk
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.inputs.reading import Chunk
-from tideglass.connect.inputs.rows import ARRIVAL_FIELD, PARTITION_FIELD, Row, partition_of
-from tideglass.connect.inputs.rows import chunk_of_rows as rows_as_chunk
 from tideglass.connect.reference.references import GivenRows, given_rows
+from tideglass.connect.rows import ARRIVAL_FIELD, PARTITION_FIELD, Row, partition_of
+from tideglass.connect.rows import chunk_of_rows as rows_as_chunk
 from tideglass.core.errors import InputError, Source
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.core.values import by_columns, rows_of, unify
-from tideglass.job.settings import JobSettings, from_options
+from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.plan.topology import Topology
-from tideglass.runtime.local import LocalDriver, PartitionBatch, rows_by_output
+from tideglass.project.settings import JobSettings, from_options
 
 #: Key groups of a local run: more than one, so that grouping across them is exercised.
 KEY_GROUPS = 3
@@ -59,7 +59,7 @@ def run(
     compiled = compile_rows(query, inputs, job_settings, functions, known_inputs=known)
     references = given_rows(compiled.topology.references, reference or {})
     if engine == "spark":
-        from tideglass.spark.kit import run_on_spark
+        from tideglass.spark.test_engine import run_on_spark
 
         tables = run_on_spark(
             compiled.topology, rows_of_inputs(compiled.topology, inputs), references=references

@@ -20,9 +20,9 @@ from pyspark.sql import functions as f
 
 from kafka_jars import connector
 from programs import answer, arguments
-from tideglass.connect.topics import FETCHING
-from tideglass.spark.java import use_java
-from tideglass.spark.session import LOCAL_CHECKPOINTS
+from tideglass.connect.kafka.topic import FETCHING
+from tideglass.spark.session.java import use_java
+from tideglass.spark.session.session import LOCAL_CHECKPOINTS
 
 SCHEMA = (
     "seq BIGINT, partition BIGINT, device STRING, event_time BIGINT, arrival_time BIGINT, "

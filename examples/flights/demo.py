@@ -26,11 +26,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tideglass.core.errors import TideglassError
 from tideglass.core.time import TICKS_PER_SECOND
-from tideglass.job.metrics import Metrics, PartitionFacts
+from tideglass.ingress.decisions import Counters
 from tideglass.job.outputs import BatchRows
-from tideglass.job.project import load_project
+from tideglass.job.report.metrics import Metrics, PartitionFacts
 from tideglass.job.runner import RunOptions, plan_job, run
-from tideglass.temporal.account import Counters
+from tideglass.project.project import load_project
 
 PROJECT = Path(__file__).parent
 ROOT = PROJECT.parents[1]
@@ -121,7 +121,7 @@ def independent(folder: Path, settings: check.Settings) -> Independent:
 
 def run_on_spark(console: Console, folder: Path, cache: Path) -> Run:
     """Run the job once to the end of its input."""
-    from tideglass.spark.session import local_session
+    from tideglass.spark.session.session import local_session
 
     options = RunOptions(
         inputs={INPUT: folder},

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tideglass.core.time import TICKS_PER_SECOND
-from tideglass.job.picture.skew import draw
-from tideglass.job.picture.watermarks import WatermarkSeries, draw_watermarks
-from tideglass.job.simulation import SimulatedEvent, Simulation, simulate
-from tideglass.temporal.account import Counters
-from tideglass.temporal.policies import Policies
+from tideglass.ingress.decisions import Counters
+from tideglass.ingress.policies import Policies
+from tideglass.simulate.picture.skew import draw
+from tideglass.simulate.picture.watermarks import WatermarkSeries, draw_watermarks
+from tideglass.simulate.simulation import SimulatedEvent, Simulation, simulate
 
 NEW_YORK = ZoneInfo("America/New_York")
 ROWS_SHOWN = 6

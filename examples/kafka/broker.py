@@ -20,7 +20,7 @@ from pathlib import Path
 
 from jars import JarsUnavailable, broker_jars
 
-from tideglass.spark.java import use_java
+from tideglass.spark.session.java import use_java
 
 _CLUSTER = "dGlkZWdsYXNzLWtyYWZ0MQ"  # any 16 bytes in base64
 #: Longest wait for it to be there; it takes some five seconds on a quiet machine.

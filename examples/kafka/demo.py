@@ -27,11 +27,11 @@ from tolls import fill_topic, toll_events, write_stream
 from topics import create_topic, read
 
 from tideglass.cli.run import progress_table, run_with_progress
-from tideglass.connect.outputs.rows import read_rows
+from tideglass.connect.files.written_rows import read_rows
 from tideglass.core.errors import TideglassError
 from tideglass.job.options import RunOptions
-from tideglass.job.project import Project, ProjectInput, load_project
 from tideglass.job.runner import plan_job
+from tideglass.project.project import Project, ProjectInput, load_project
 
 PROJECT = Path(__file__).parents[1] / "tollbooth"
 OUTPUTS = ("perMinute", "expensive")

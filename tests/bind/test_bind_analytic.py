@@ -6,7 +6,6 @@ import pytest
 from bind_support import bound, columns, field, found, node, plan, project
 
 from tideglass.bind.catalog import InputInfo
-from tideglass.bind.spans import plan_span_ticks
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE
 from tideglass.core.types import Type
 from tideglass.plan.expressions import Call, Cast, Literal, Path, Ref
@@ -21,6 +20,7 @@ from tideglass.plan.nodes import (
     Node,
     Scan,
 )
+from tideglass.plan.spans import plan_span_ticks
 
 MINUTE = "LIMIT DURATION(minute, 1)"
 

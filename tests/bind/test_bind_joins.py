@@ -8,9 +8,9 @@ import pytest
 from bind_support import errors, found, plan, project
 
 from tideglass.bind.catalog import InputInfo
-from tideglass.bind.spans import plan_span_ticks
 from tideglass.core.time import TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.plan.nodes import Filter, Join, Node
+from tideglass.plan.spans import plan_span_ticks
 
 S, M = TICKS_PER_SECOND, TICKS_PER_MINUTE
 

@@ -4,10 +4,10 @@ import pytest
 from bind_support import CLOSED, aggregate, field, found, node, plan, project, scan
 
 from tideglass.bind.catalog import InputInfo
-from tideglass.bind.spans import look_back_ticks, plan_span_ticks, step_spans_ticks
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.plan.expressions import Call, Literal, Ref
 from tideglass.plan.nodes import Named, Scan
+from tideglass.plan.spans import look_back_ticks, plan_span_ticks, step_spans_ticks
 
 MINUTE = "TumblingWindow(minute, 1)"
 

@@ -14,11 +14,11 @@ from tideglass.cli.main import main
 from tideglass.cli.new import make_project
 from tideglass.cli.run import place_of
 from tideglass.cli.test import difference_lines, differences_table
+from tideglass.connect.kafka.topic import TopicOutput
 from tideglass.connect.spec import OutputSpec
-from tideglass.connect.topics import TopicOutput
-from tideglass.job.compare import Difference
-from tideglass.job.project import load_project
-from tideglass.job.test_config import OutputVerdict, load_test_config
+from tideglass.project.compare import Difference
+from tideglass.project.project import load_project
+from tideglass.project.test_cases import OutputVerdict, load_test_config
 
 
 def command(*arguments: object) -> int:

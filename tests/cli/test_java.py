@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tideglass.core.errors import TideglassError
-from tideglass.spark import java
+from tideglass.spark.session import java
 
 
 def fake_java(home: Path, version: str, status: int = 0) -> Path:

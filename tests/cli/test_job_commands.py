@@ -18,10 +18,10 @@ from tideglass.cli.new import make_project
 from tideglass.cli.run import progress, progress_table
 from tideglass.cli.start import directory_of
 from tideglass.job.directory import JobDirectory
-from tideglass.job.journal import Ended, RunEnd, RunStart, add
-from tideglass.job.metrics import Metrics
-from tideglass.job.recovery import CatchUp
-from tideglass.job.status import CatchUpStatus, InputStatus, State, Status, read_status, write_status
+from tideglass.job.report.catch_up import CatchUp
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add
+from tideglass.job.report.status import CatchUpStatus, InputStatus, State, Status, read_status, write_status
 
 STARTED = RunStart(
     run=3,
@@ -61,7 +61,7 @@ RUNS = """
 import sys, time
 from pathlib import Path
 from tideglass.job.directory import JobDirectory
-from tideglass.job.journal import Ended, RunEnd, add
+from tideglass.job.report.run_journal import Ended, RunEnd, add
 from tideglass.job.lock import RunLock
 directory = JobDirectory(Path(sys.argv[1]))
 with RunLock(directory):

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tideglass.connect.files import reading
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.formats.decoded import (
     INVALID_COMPRESSION,
     INVALID_DATA,
@@ -25,8 +27,6 @@ from tideglass.connect.formats.decoded import (
     Rejected,
     merge_rejected,
 )
-from tideglass.connect.inputs import reading
-from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError
 from tideglass.core.types import Type

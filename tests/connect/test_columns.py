@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tideglass.connect.outputs.columns import fixed_columns
+from tideglass.connect.dataframes.output import fixed_columns
 from tideglass.core.errors import OutputError
 from tideglass.core.rows import table_of
 from tideglass.core.types import Type

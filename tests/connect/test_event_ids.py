@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tideglass.connect.files.event_id import NAMESPACE, event_ids
+from tideglass.connect.files.input import FileInput
+from tideglass.connect.files.reading import Chunk
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.inputs.identity import NAMESPACE, event_ids
-from tideglass.connect.inputs.reading import Chunk
 from tideglass.connect.spec import InputSpec
 from tideglass.core.types import OFFSET
 from tideglass.testing import run

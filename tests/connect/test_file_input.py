@@ -18,10 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tideglass.connect.files import reading, stops
+from tideglass.connect.files.input import FileInput
+from tideglass.connect.files.reading import Chunk
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.inputs import reading, stops
-from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.inputs.reading import Chunk
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError
 from tideglass.core.time import parse_ticks

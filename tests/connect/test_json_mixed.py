@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tideglass.connect.files import reading, stops
+from tideglass.connect.files.input import FileInput
+from tideglass.connect.files.reading import Chunk
+from tideglass.connect.files.seek import place_of
 from tideglass.connect.formats.decoded import INVALID_DATA, Fields, merge_rejected
 from tideglass.connect.formats.messages import Payload, decode_messages
-from tideglass.connect.inputs import reading, stops
-from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.inputs.reading import Chunk
-from tideglass.connect.inputs.seek import place_of
 from tideglass.connect.spec import InputSpec
 from tideglass.core.types import OFFSET
 

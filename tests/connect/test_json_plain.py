@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideglass.connect.formats import json as general
-from tideglass.connect.formats import json_pass
 from tideglass.connect.formats.decoded import LINE, Fields, column_name
-from tideglass.connect.formats.json import decode_json
-from tideglass.connect.formats.json_plain import FEWEST_EVENTS, plain_columns
+from tideglass.connect.formats.json import decode as general
+from tideglass.connect.formats.json import fast_pass
+from tideglass.connect.formats.json.decode import decode_json
+from tideglass.connect.formats.json.fast import FEWEST_EVENTS, plain_columns
 from tideglass.core.types import Type, types_of
 
 
@@ -242,6 +242,6 @@ def test_where_compiled_code_cannot_be_kept_it_is_made_anew(monkeypatch: pytest.
         return number + 1
 
     monkeypatch.setattr("numba.core.caching.CacheImpl.__init__", nowhere)
-    made: Any = json_pass.compiled(next_of)
+    made: Any = fast_pass.compiled(next_of)
     assert made(1) == 2
     assert made.signatures

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from tideglass.connect.outputs.console import show
-from tideglass.connect.outputs.files import Staged, commit, stage
-from tideglass.connect.outputs.rows import read_rows
+from tideglass.connect.console import show
+from tideglass.connect.files.output import Staged, commit, stage
+from tideglass.connect.files.written_rows import read_rows
 from tideglass.connect.spec import OutputSpec
 from tideglass.core.errors import OutputError
 from tideglass.core.time import parse_ticks

@@ -20,8 +20,8 @@ from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks
 from tideglass.core.values import rows_of
-from tideglass.job.settings import JobSettings
-from tideglass.runtime.local import LocalDriver, rows_by_output
+from tideglass.local import LocalDriver, rows_by_output
+from tideglass.project.settings import JobSettings
 from tideglass.testing import compile_rows, partition_batches, rows_in_order
 
 START = parse_ticks("2026-01-01T00:00:00Z") or 0

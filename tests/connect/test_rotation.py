@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.spec import InputSpec, Rotation
 from tideglass.core.errors import InputError
 from tideglass.core.types import OFFSET

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tideglass.connect.files import reading
+from tideglass.connect.files.input import FileInput
+from tideglass.connect.files.unpacking import Unpacked
 from tideglass.connect.formats.decoded import INVALID_COMPRESSION, Fields, merge_rejected
-from tideglass.connect.inputs import reading
-from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.inputs.unpacking import Unpacked
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import Format, InputSpec
 from tideglass.core.errors import InputError

@@ -13,8 +13,8 @@ from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.durable import append_lines, read_lines, replace_file, sealed, unsealed
-from tideglass.job.journal import Ended, RunEnd, RunStart, add, read_runs
-from tideglass.job.silences import SilenceJournal
+from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add, read_runs
 
 LINES = ["one", "zwölf", "", "the last"]
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.formats.json import decode_json
-from tideglass.connect.inputs.rows import chunk_of_rows
+from tideglass.connect.formats.json.decode import decode_json
+from tideglass.connect.rows import chunk_of_rows
 from tideglass.core.time import format_ticks
-from tideglass.job.settings import from_options
-from tideglass.runtime.local import LocalDriver, PartitionBatch
+from tideglass.local import LocalDriver, PartitionBatch
+from tideglass.project.settings import from_options
 from tideglass.testing import compile_rows
 
 EVENTS = 12_000

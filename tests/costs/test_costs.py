@@ -14,7 +14,7 @@ from kernel_costs import Cost, cost_of, excesses, thresholds
 from kernel_work import QUERIES, WORK, running
 
 from tideglass.core import sql
-from tideglass.temporal.window_aggregate import WindowAggregate
+from tideglass.operators.windows.aggregate import WindowAggregate
 
 Partial = Callable[..., pa.Table]
 

@@ -18,20 +18,20 @@ from tideglass.connect.reference.references import NO_REFERENCES, References, gi
 from tideglass.core.errors import EvaluationError, QueryError
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP
-from tideglass.job.metrics import Metrics
-from tideglass.job.settings import from_options
+from tideglass.engine.emit_filter import GivenFrom
+from tideglass.engine.exchange import RowSink, Sink
+from tideglass.engine.ipc import from_bytes, to_bytes
+from tideglass.engine.key_group import KeyGroupTask, joint
+from tideglass.engine.messages import Kind, Message
+from tideglass.ingress.idle_periods import SeenSilence, first_reaching
+from tideglass.ingress.scan import Chunk, ScanState, Silence
+from tideglass.job.report.metrics import Metrics
+from tideglass.local import LocalDriver, LocalState, PartitionBatch, rows_by_output
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import MemoryState, State
+from tideglass.operators.windows.hopping import TIME
 from tideglass.plan.topology import Topology
-from tideglass.runtime.chunk import from_bytes, to_bytes
-from tideglass.runtime.emission import GivenFrom
-from tideglass.runtime.exchange import RowSink, Sink
-from tideglass.runtime.keyed import KeyGroupTask, joint
-from tideglass.runtime.local import LocalDriver, LocalState, PartitionBatch, rows_by_output
-from tideglass.runtime.message import Kind, Message
-from tideglass.runtime.scan import Chunk, ScanState, Silence
-from tideglass.runtime.silences import SeenSilence, first_reaching
-from tideglass.temporal.panes import TIME
-from tideglass.temporal.progress import Progress
-from tideglass.temporal.state import MemoryState, State
+from tideglass.project.settings import from_options
 from tideglass.testing import (
     ARRIVAL_FIELD,
     PARTITION_FIELD,

@@ -18,10 +18,10 @@ from typing import Any
 from harness import checkpoint, chunks_of, compiled_for, exact, queues_of, restored
 from oracle.strategies import iso
 
-from tideglass.job.manifest import STATE_FORMAT
+from tideglass.job.start.manifest import STATE_FORMAT
+from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.plan.fingerprint import state_ids, state_parts
 from tideglass.plan.topology import Topology
-from tideglass.runtime.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.testing import rows_in_order
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "state"

@@ -14,8 +14,8 @@ from oracle.strategies import Trial, events, without_mixed_text
 from oracle.strategies import settings as time_settings
 
 from tideglass.core.types import Type, field
+from tideglass.engine.ipc import partition_groups_of
 from tideglass.plan.topology import AlignedSendOp, SendOp
-from tideglass.runtime.chunk import partition_groups_of
 
 X, Y = "x TIMESTAMP BY t", "y TIMESTAMP BY t"
 COUNTED = f"""

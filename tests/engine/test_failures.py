@@ -15,7 +15,7 @@ from oracle.strategies import settings as time_settings
 
 from tideglass.core import sql
 from tideglass.core.errors import ProjectError
-from tideglass.job.settings import from_job_config, from_options
+from tideglass.project.settings import from_job_config, from_options
 
 AT = "System.Timestamp() AS at"
 #: Expressions that fail on some of the values of `oracle.strategies.events`, each on others.

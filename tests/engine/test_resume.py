@@ -12,9 +12,9 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from oracle.strategies import events
 
+from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.plan.fingerprint import fingerprints, state_ids, state_parts
 from tideglass.plan.topology import Topology
-from tideglass.runtime.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.testing import rows_in_order
 
 SETTINGS = {"late_arrival": "5s", "out_of_order": "2s"}

@@ -42,8 +42,8 @@ from tideglass.core.errors import EvaluationError, InputError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.core.values import rows_of
-from tideglass.plan.replay import read_backs
-from tideglass.runtime.silences import SeenSilence
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.plan.read_back import read_backs
 
 #: What is built by operators of every kind, each with state of its own.
 KINDS = {

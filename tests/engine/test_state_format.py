@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from state_fixture import BATCHES_BEFORE, QUERIES, batches, resumed, rows_behind, states_of_today, topology_of
 
+from tideglass.ingress.scan import ScanState
+from tideglass.local import LocalDriver
 from tideglass.plan.fingerprint import state_ids, state_parts
-from tideglass.runtime.local import LocalDriver
-from tideglass.runtime.scan import ScanState
 
 STATES = states_of_today()
 #: Queries whose rows have another key group since then: their state is not taken, all is read again.

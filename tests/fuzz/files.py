@@ -21,16 +21,16 @@ from fuzz.corpus import events
 from fuzz.mutation import mutate_bytes, mutate_lines
 from fuzz.trial import Trial, holds
 from tideglass.compile import compile_query
+from tideglass.connect.files import reading
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.formats.decoded import INVALID_COMPRESSION, INVALID_HEADER, Fields, merge_rejected
-from tideglass.connect.inputs import reading
-from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import Source
 from tideglass.core.types import OFFSET
 from tideglass.core.values import rows_of
-from tideglass.job.metrics import Metrics
-from tideglass.job.settings import from_options
-from tideglass.runtime.local import LocalDriver, PartitionBatch
+from tideglass.job.report.metrics import Metrics
+from tideglass.local import LocalDriver, PartitionBatch
+from tideglass.project.settings import from_options
 
 #: What a query may ask of the same events: nothing, a few fields, the whole.
 ASKED = (

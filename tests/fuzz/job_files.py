@@ -16,17 +16,17 @@ from fuzz.trial import Trial, holds
 from tideglass.compile import compile_query
 from tideglass.connect.spec import InputSpec, OutputSpec
 from tideglass.core.errors import Source, StateError
-from tideglass.job import journal
-from tideglass.job.begun import Begun
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.read_from import PartitionBegin
 from tideglass.job.directory import JobDirectory
-from tideglass.job.journal import Ended, RunEnd, RunStart, read_runs
-from tideglass.job.manifest import STATE_FORMAT, Manifest, identity_of, read_manifest, write_manifest
-from tideglass.job.settings import from_options
-from tideglass.job.silences import SilenceJournal
-from tideglass.job.start import StartMode, StartPlan
-from tideglass.job.status import State, Status, read_status, write_status
-from tideglass.runtime.beginning import PartitionBegin
-from tideglass.runtime.silences import SeenSilence
+from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.job.report import run_journal
+from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, read_runs
+from tideglass.job.report.status import State, Status, read_status, write_status
+from tideglass.job.start.decision import StartMode, StartPlan
+from tideglass.job.start.manifest import STATE_FORMAT, Manifest, identity_of, read_manifest, write_manifest
+from tideglass.job.start.read_plan import Begun
+from tideglass.project.settings import from_options
 
 
 def make(rng: Random) -> Trial:
@@ -72,9 +72,9 @@ def whole() -> dict[str, bytes]:
             start = RunStart(
                 run, "2026-01-01T00:00:00Z", 1, run > 1, "beginning", "asked", "the beginning", 7, "host"
             )
-            journal.add(directory.journal, start)
+            run_journal.add(directory.journal, start)
             end = RunEnd(run, "2026-01-01T00:01:00Z", Ended.FINISHED, 3, 10, {"o": 4})
-            journal.add(directory.journal, end)
+            run_journal.add(directory.journal, end)
         silences = SilenceJournal(directory.silences)
         for offset in range(5):
             silences.take(_silence("0", offset))
@@ -118,7 +118,7 @@ def _runs(directory: JobDirectory) -> None:
     """What is added to a journal that was cut is there at the next look."""
     before = read_runs(directory.journal)
     start = RunStart(99, "2026-01-02T00:00:00Z", 1, True, "m", "c", "b", 7, "host")
-    journal.add(directory.journal, start)
+    run_journal.add(directory.journal, start)
     after = read_runs(directory.journal)
     holds(after[-1].start == start or any(run.start.run == 99 for run in before), "an entry is lost", after)
 

@@ -18,9 +18,9 @@ from fuzz.trial import Trial, holds
 from tideglass.bind.binder import bind
 from tideglass.cli.check import known_inputs, summary
 from tideglass.core.errors import ProjectError, TideglassError
-from tideglass.job.project import Project, load_project
-from tideglass.job.test_config import case_inputs, case_reference, case_settings, load_test_config
 from tideglass.lang.parser import parse
+from tideglass.project.project import Project, load_project
+from tideglass.project.test_cases import case_inputs, case_reference, case_settings, load_test_config
 
 #: Keys that mean something in one of the files.
 KEYS = Path(__file__).with_name("project_keys.txt").read_text(encoding="utf-8").split()

@@ -14,10 +14,10 @@ from fuzz.mutation import EDGE_NUMBERS, EDGE_TEXTS, mutate_query
 from fuzz.trial import Trial, holds
 from tideglass.compile import Compiled, compile_query
 from tideglass.core.errors import Diagnostic, EvaluationError, InputError, QueryError, Source
-from tideglass.job.settings import from_options
 from tideglass.lang.parser import parse
 from tideglass.lang.printer import print_script
 from tideglass.plan.explain import explain_crossings, explain_stages, explain_steps
+from tideglass.project.settings import from_options
 
 PARTITIONS = 2
 #: A query may nest so many windows and joins that its rows are too many for a short trial.

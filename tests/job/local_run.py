@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tideglass.connect.files.input import FileInput, partition_numbers
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.inputs.files import FileInput, partition_numbers
 from tideglass.connect.reference.references import given_rows
 from tideglass.job.options import Job
-from tideglass.job.rows import read_rows
-from tideglass.runtime.local import LocalDriver, PartitionBatch, rows_by_output
+from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
+from tideglass.project.rows import read_rows
 from tideglass.testing import rows_in_order
 
 

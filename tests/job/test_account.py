@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from tideglass.core.errors import EvaluationError
-from tideglass.job.account import Account, signals
-from tideglass.job.beginning import Beginning
+from tideglass.ingress.decisions import Counters
 from tideglass.job.directory import AT_ONCE, JobDirectory
-from tideglass.job.journal import Ended, RunEnd, RunStart, add, read_runs
 from tideglass.job.lock import RunLock
-from tideglass.job.metrics import Metrics
-from tideglass.job.start import StartMode, StartPlan
-from tideglass.job.status import State, Status, read_status
-from tideglass.temporal.account import Counters
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.reporter import Account, signals
+from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add, read_runs
+from tideglass.job.report.status import State, Status, read_status
+from tideglass.job.start.begin import Beginning
+from tideglass.job.start.decision import StartMode, StartPlan
 
 START = RunStart(1, "2026-01-01T00:00:00Z", 1, False, "beginning", "first start", "the beginning", 7, "here")
 PLAN = StartPlan(1, False, StartMode.BEGINNING, "first start")

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from tideglass.cli.new import make_project
-from tideglass.connect.topics import HeldPartition, TopicInput
+from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.core.durable import sealed, unsealed
 from tideglass.core.errors import OutputError, StateError
-from tideglass.job.beginning import Beginning, begin
-from tideglass.job.counts import Counts
 from tideglass.job.directory import JobDirectory
-from tideglass.job.journal import Ended, read_runs
-from tideglass.job.manifest import STATE_FORMAT, read_manifest
-from tideglass.job.project import load_project
+from tideglass.job.progress.counts import Counts
+from tideglass.job.report.run_journal import Ended, read_runs
 from tideglass.job.runner import RunOptions, plan_job
+from tideglass.job.start.begin import Beginning, begin
+from tideglass.job.start.manifest import STATE_FORMAT, read_manifest
+from tideglass.project.project import load_project
 
 QUERY = """
 WITH minutes AS (

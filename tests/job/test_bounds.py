@@ -10,16 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from tideglass.cli.main import app, main
-from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.spec import OutputSpec
 from tideglass.core.errors import InputError, ProjectError
-from tideglass.job.beginning import begin
 from tideglass.job.directory import JobDirectory
 from tideglass.job.outputs import clear_outputs
-from tideglass.job.project import load_project
 from tideglass.job.runner import RunOptions, plan_job
-from tideglass.job.test_config import load_test_config
+from tideglass.job.start.begin import begin
+from tideglass.project.project import load_project
+from tideglass.project.test_cases import load_test_config
 
 OUT_OF_INPUTS = "../../elsewhere/"
 QUERY = "SELECT a INTO o FROM i"

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideglass.core.errors import StateError
-from tideglass.job.counts import COUNTS, Counts
-from tideglass.job.metrics import Metrics
-from tideglass.runtime.message import Kind, Message, json_body
+from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.job.progress.counts import COUNTS, Counts
+from tideglass.job.report.metrics import Metrics
 
 #: Where in a batch a run is killed: before its rows are counted, behind that, or not.
 KILLS = ("before", "behind", "not")

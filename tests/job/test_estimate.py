@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tideglass.cli.estimate import told
-from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.time import TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND, format_ticks
-from tideglass.job.estimate import Pace, Stream, estimate, measured, pace_of
-from tideglass.plan.replay import ReadBack
+from tideglass.job.estimate.estimate import Pace, Stream, estimate, measured, pace_of
+from tideglass.plan.read_back import ReadBack
 
 HOUR = ReadBack(TICKS_PER_HOUR, 5 * TICKS_PER_MINUTE, None)
 STREAMS = [Stream("in", "0", 1000.0, 100.0), Stream("in", "1", 10.0, 200.0)]

@@ -14,10 +14,10 @@ import pytest
 
 from tests.job.local_run import rows_of_job
 from tideglass.cli.main import main
-from tideglass.job.given_input import given_inputs
 from tideglass.job.options import RunOptions
-from tideglass.job.project import load_project
 from tideglass.job.runner import plan_job
+from tideglass.project.input_option import given_inputs
+from tideglass.project.project import load_project
 
 PROJECTS = Path(__file__).parent.parent / "fixtures" / "projects"
 FOUND = sorted(path.stem for path in PROJECTS.glob("*.json"))

@@ -7,10 +7,10 @@ import pytest
 
 from tests.job.local_run import rows_of_job
 from tideglass.core.errors import ProjectError
-from tideglass.job.given_input import GivenInput, given_input, given_inputs
 from tideglass.job.options import RunOptions
-from tideglass.job.project import load_project
 from tideglass.job.runner import plan_job
+from tideglass.project.input_option import GivenInput, given_input, given_inputs
+from tideglass.project.project import load_project
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tideglass.core.errors import StateError
-from tideglass.job.journal import Ended, Run, RunEnd, RunStart, add, read_runs
+from tideglass.job.report.run_journal import Ended, Run, RunEnd, RunStart, add, read_runs
 
 
 def started(run: int) -> RunStart:

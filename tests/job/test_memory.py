@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tideglass.job.memory import PeakMemory
+from tideglass.job.estimate.memory import PeakMemory
 
 MIB = 2**20
 #: Touches so much memory, says so, and waits to be told to end.

@@ -13,10 +13,10 @@ import pytest
 
 from tideglass.core.errors import OutputError
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS, TICKS_PER_DAY, TICKS_PER_MINUTE
-from tideglass.job.picture.labels import Obstacle, arrange, overlap
-from tideglass.job.picture.skew import draw
-from tideglass.job.picture.watermarks import WatermarkSeries, draw_watermarks, merge
-from tideglass.job.simulation import EXAMPLE, EXAMPLE_POLICIES, SimulatedEvent, simulate
+from tideglass.simulate.picture.labels import Obstacle, arrange, overlap
+from tideglass.simulate.picture.skew import draw
+from tideglass.simulate.picture.watermarks import WatermarkSeries, draw_watermarks, merge
+from tideglass.simulate.simulation import EXAMPLE, EXAMPLE_POLICIES, SimulatedEvent, simulate
 
 MINUTE = TICKS_PER_MINUTE
 
@@ -169,5 +169,5 @@ def test_watermark_pictures_of_nothing_or_not_yet_anything_can_be_drawn(tmp_path
 
 
 def test_matplotlib_is_not_imported_until_a_picture_is_drawn():
-    code = "import sys, tideglass.job.picture.skew; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, tideglass.simulate.picture.skew; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tideglass.core.bounds import Bounds
-from tideglass.job.project import load_project
-from tideglass.job.settings import JobSettings
-from tideglass.job.test_config import load_test_config
+from tideglass.project.project import load_project
+from tideglass.project.settings import JobSettings
+from tideglass.project.test_cases import load_test_config
 
 LATE = "EventsLateArrivalMaxDelayInSeconds"
 

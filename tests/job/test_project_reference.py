@@ -12,9 +12,9 @@ from tideglass.cli.check import summary
 from tideglass.cli.test import run_case
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
-from tideglass.job.project import load_project
 from tideglass.job.runner import plan_job
-from tideglass.job.test_config import load_test_config
+from tideglass.project.project import load_project
+from tideglass.project.test_cases import load_test_config
 
 QUERY = "SELECT x.n, r.name FROM x TIMESTAMP BY t JOIN r ON x.k = r.k"
 LOCAL: dict[str, Any] = {

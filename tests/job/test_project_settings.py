@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tideglass.core.errors import ProjectError
 from tideglass.core.limits import Limits
 from tideglass.core.time import TICKS_PER_MILLISECOND, TICKS_PER_MINUTE, TICKS_PER_SECOND
-from tideglass.job.settings import (
+from tideglass.project.settings import (
     JobSettings,
     format_duration,
     from_job_config,

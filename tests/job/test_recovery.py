@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import InputSpec
-from tideglass.job.recovery import CatchUp, last_batch, logged_offset, positions_of, sizes, there_now
+from tideglass.job.report.catch_up import CatchUp, last_batch, logged_offset, positions_of, sizes, there_now
 
 
 def reached(to: int) -> dict[str, dict[str, list[list[object]]]]:

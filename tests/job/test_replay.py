@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.inputs.files import FileInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
-from tideglass.job.begun import BEGUN, Begun
-from tideglass.job.replay import begin
-from tideglass.job.silences import LONGEST_BYTES, SilenceJournal
-from tideglass.job.stopped import LeftPartition, stopped
-from tideglass.plan.replay import ReadBack
-from tideglass.runtime.scan import ScanState
-from tideglass.runtime.silences import SeenSilence
-from tideglass.runtime.snapshots import Snapshots
-from tideglass.temporal.watermark import Ingress
+from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.partition_time import Ingress
+from tideglass.ingress.scan import ScanState
+from tideglass.job.progress.idle_journal import LONGEST_BYTES, SilenceJournal
+from tideglass.job.progress.stop_point import LeftPartition, stopped
+from tideglass.job.start.files import begin
+from tideglass.job.start.read_plan import BEGUN, Begun
+from tideglass.plan.read_back import ReadBack
 
 N = Fields((("n",),))
 #: Ten seconds of windows, one of early events, a floor five behind.

@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 
 from tideglass.cli.profile import profile_tables
-from tideglass.job.metrics import Metrics
-from tideglass.job.profile import OUTPUTS, OUTSIDE, TASKS, Profile, Share, shown_shares
-from tideglass.job.settings import from_options
-from tideglass.runtime.local import LocalDriver
-from tideglass.runtime.message import Kind
+from tideglass.engine.messages import Kind
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.profile import OUTPUTS, OUTSIDE, TASKS, Profile, Share, shown_shares
+from tideglass.local import LocalDriver
+from tideglass.project.settings import from_options
 from tideglass.testing import compile_rows, partition_batches
 
 QUERY = """

@@ -9,8 +9,8 @@ import pytest
 
 from tideglass.connect.spec import OutputSpec
 from tideglass.job.outputs import TaskSink, commit_batch
-from tideglass.job.settings import JobSettings
-from tideglass.runtime.local import LocalDriver
+from tideglass.local import LocalDriver
+from tideglass.project.settings import JobSettings
 from tideglass.testing import compile_rows, partition_batches
 
 QUERY = """

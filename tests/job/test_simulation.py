@@ -9,7 +9,9 @@ import pytest
 from rich.console import Console
 
 from tideglass.core.time import TICKS_PER_MINUTE, TICKS_PER_SECOND, format_ticks
-from tideglass.job.simulation import (
+from tideglass.ingress.decisions import Decision
+from tideglass.ingress.policies import Policies
+from tideglass.simulate.simulation import (
     EXAMPLE,
     EXAMPLE_POLICIES,
     SimulatedEvent,
@@ -18,8 +20,6 @@ from tideglass.job.simulation import (
     simulate,
     table,
 )
-from tideglass.temporal.account import Decision
-from tideglass.temporal.policies import Policies
 
 # number: W before by events alone, System.Timestamp, decision, W after by events alone, W after
 SCENARIO_1 = """

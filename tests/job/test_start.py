@@ -8,8 +8,8 @@ import pytest
 
 from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS
-from tideglass.job.start import StartFacts, StartMode, StartPlan, StartRequest, decide_start
-from tideglass.plan.replay import ReadBack
+from tideglass.job.start.decision import StartFacts, StartMode, StartPlan, StartRequest, decide_start
+from tideglass.plan.read_back import ReadBack
 
 NOTHING = StartFacts(
     now_ticks=900,

@@ -11,9 +11,9 @@ import pytest
 from tideglass.bind.binder import bind
 from tideglass.cli.check import known_inputs
 from tideglass.cli.new import make_project
-from tideglass.job.project import load_project
-from tideglass.job.time_texts import looks_like_a_time, time_warnings
 from tideglass.lang.parser import parse
+from tideglass.project.project import load_project
+from tideglass.project.time_texts import looks_like_a_time, time_warnings
 
 W = "GROUP BY TumblingWindow(minute, 1)"
 

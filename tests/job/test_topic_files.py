@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tideglass.connect.kafka.topic import TopicInput, TopicOutput
 from tideglass.connect.spec import InputSpec, OutputSpec
-from tideglass.connect.topics import TopicInput, TopicOutput
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
-from tideglass.job.project import load_project
 from tideglass.job.runner import plan_job
+from tideglass.project.project import load_project
 
 QUERY = "SELECT a, COUNT(*) AS n INTO counts FROM clicks TIMESTAMP BY t GROUP BY a, TumblingWindow(second, 1)"
 INPUT: dict[str, Any] = {

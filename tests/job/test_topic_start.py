@@ -11,27 +11,27 @@ from typing import Any
 import pytest
 from test_beginning import Bench, no_broker
 
-from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.inputs.frame import EVENTS_OF_A_MESSAGE
+from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE
+from tideglass.connect.files.input import FileInput
+from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.spec import InputSpec
-from tideglass.connect.topics import HeldPartition, TopicInput
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND, TICKS_PER_SECOND
-from tideglass.job.beginning import Beginning
-from tideglass.job.beginning import begin as begin_job
-from tideglass.job.begun import BEGUN, Begun
+from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.partition_time import Ingress
+from tideglass.ingress.read_from import PartitionBegin
+from tideglass.ingress.scan import ScanState
 from tideglass.job.options import Job, RunOptions
-from tideglass.job.project import ProjectInput, load_project
+from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.job.progress.topic_progress import ENDING, TopicPlace
 from tideglass.job.runner import plan_job
-from tideglass.job.silences import SilenceJournal
-from tideglass.job.start import StartMode
-from tideglass.job.topic_place import ENDING, TopicPlace
-from tideglass.job.topic_start import Look, Offsets, begin_topics, input_begin
-from tideglass.runtime.beginning import PartitionBegin
-from tideglass.runtime.scan import ScanState
-from tideglass.runtime.silences import SeenSilence
-from tideglass.runtime.snapshots import Snapshots
-from tideglass.temporal.watermark import Ingress
+from tideglass.job.start.begin import Beginning
+from tideglass.job.start.begin import begin as begin_job
+from tideglass.job.start.decision import StartMode
+from tideglass.job.start.read_plan import BEGUN, Begun
+from tideglass.job.start.topics import Look, Offsets, begin_topics, input_begin
+from tideglass.project.project import ProjectInput, load_project
 
 TOLL = {"toll": TopicInput("toll", "b:9092", "toll-1")}
 NOW_TICKS = 1000 * TICKS_PER_SECOND

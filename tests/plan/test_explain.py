@@ -7,14 +7,14 @@ import pytest
 from tideglass.compile import compile_query
 from tideglass.core.errors import Source
 from tideglass.core.time import TICKS_PER_MILLISECOND, format_ticks, parse_ticks
-from tideglass.job.settings import from_options
+from tideglass.engine.exchange import Exchange, RowSink
+from tideglass.engine.ipc import from_bytes
+from tideglass.engine.messages import Kind
+from tideglass.engine.stage import program_sql
+from tideglass.ingress.policies import Policies
+from tideglass.ingress.scan import Scan, ScanState
 from tideglass.plan.explain import CrossingText, explain_crossings, explain_stages, explain_steps
-from tideglass.runtime.chunk import from_bytes
-from tideglass.runtime.exchange import Exchange, RowSink
-from tideglass.runtime.message import Kind
-from tideglass.runtime.scan import Scan, ScanState
-from tideglass.runtime.stage import program_sql
-from tideglass.temporal.policies import Policies
+from tideglass.project.settings import from_options
 from tideglass.testing import compile_rows, partition_batches
 
 START_TICKS = parse_ticks("2026-01-01T00:00:00.001Z") or 0

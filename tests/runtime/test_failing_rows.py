@@ -15,10 +15,10 @@ from tideglass.core import sql
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import PAYLOAD, Type
 from tideglass.core.values import rows_of, table_of
+from tideglass.evaluate.program import Program
 from tideglass.functions import javascript
 from tideglass.plan.expressions import Call, Expr, Path, Ref, payload_field
 from tideglass.plan.nodes import Named
-from tideglass.runtime.program import Program
 
 X, Y = Ref("x"), Ref("y")
 

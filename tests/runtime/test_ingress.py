@@ -17,23 +17,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideglass.bind.catalog import InputInfo
+from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.inputs.frame import FrameSpec, chunks_of_frame
 from tideglass.connect.reference.references import GivenRows, given_rows
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
-from tideglass.job.settings import from_options
+from tideglass.engine.emit_filter import given as rows_given
+from tideglass.engine.exchange import RowSink
+from tideglass.engine.key_group import KeyGroupTask
+from tideglass.engine.messages import Kind, Message, for_driver, json_body
+from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.partition_watermarks import Peers
+from tideglass.ingress.read_from import ANEW, InputBegin
+from tideglass.ingress.stream import IngressTask
+from tideglass.local import rows_by_output
+from tideglass.operators.state.store import MemoryState
 from tideglass.plan.topology import Topology
-from tideglass.runtime.beginning import ANEW, InputBegin
-from tideglass.runtime.emission import given as rows_given
-from tideglass.runtime.exchange import RowSink
-from tideglass.runtime.ingress import IngressTask
-from tideglass.runtime.keyed import KeyGroupTask
-from tideglass.runtime.local import rows_by_output
-from tideglass.runtime.message import Kind, Message, for_driver, json_body
-from tideglass.runtime.peers import Peers
-from tideglass.runtime.snapshots import Snapshots
-from tideglass.temporal.state import MemoryState
+from tideglass.project.settings import from_options
 from tideglass.testing import compile_rows, rows_in_order, run
 
 START = 1_767_225_600 * TICKS_PER_SECOND  # 2026-01-01
@@ -275,8 +275,8 @@ def test_a_partition_that_appears_later_starts_beside_its_peers(shares: int) -> 
 def test_a_large_batch_is_sent_in_several_partial_aggregates(
     monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
-    monkeypatch.setattr("tideglass.runtime.scan.ROWS_PER_RUN", 7)
-    monkeypatch.setattr("tideglass.runtime.exchange.CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("tideglass.ingress.scan.ROWS_PER_RUN", 7)
+    monkeypatch.setattr("tideglass.engine.exchange.CHUNK_BYTES", chunk_bytes)
     given_rows = {"a": made(3, 60), "b": made(4, 40)}
     frames = Frames()
     frames.batch(

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from tideglass.core.errors import EvaluationError, Span
 from tideglass.core.types import PAYLOAD, Type, types_of
 from tideglass.core.values import rows_of, table_of, unify
+from tideglass.evaluate.program import Program
 from tideglass.functions import javascript
 from tideglass.plan.expressions import Call, Case, Expr, Literal, Path, Ref, payload_field
-from tideglass.plan.lower import NeedsColumn, lower
 from tideglass.plan.nodes import Named
-from tideglass.runtime.program import Program
+from tideglass.plan.to_sql import NeedsColumn, lower
 
 X, Y = Ref("x"), Ref("y")
 
@@ -302,7 +302,7 @@ def test_lower_asks_for_columns_whose_type_only_values_know() -> None:
 
 
 def test_a_uniform_program_is_one_statement(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tideglass.runtime import block as module
+    from tideglass.evaluate import block as module
 
     asked: list[str] = []
     real = module.query

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from test_ingress import SUBSTREAMS, TWO_INPUTS, Frames, Row, moment, table
 
 from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
-from tideglass.job.silences import SilenceJournal
-from tideglass.plan.replay import read_backs
-from tideglass.runtime.beginning import InputBegin, PartitionBegin
-from tideglass.runtime.message import Kind
-from tideglass.runtime.silences import first_reaching
+from tideglass.engine.messages import Kind
+from tideglass.ingress.idle_periods import first_reaching
+from tideglass.ingress.read_from import InputBegin, PartitionBegin
+from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.plan.read_back import read_backs
 
 SPEC = {"arrival": "came", "partition": "p", "offset": "o"}
 #: State of every kind: sessions, sliding and tumbling windows, a join, LAG, and rows that wait.

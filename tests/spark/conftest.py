@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tideglass.spark.java import find_java
-from tideglass.spark.session import local_session
+from tideglass.spark.session.java import find_java
+from tideglass.spark.session.session import local_session
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "kafka"))
 
@@ -46,7 +46,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def java() -> None:
     if find_java(os.environ) is None:
-        pytest.skip("NO SPARK TEST RUNS: there is no Java 17 or newer; see python -m tideglass.spark.java")
+        pytest.skip(
+            "NO SPARK TEST RUNS: there is no Java 17 or newer; see python -m tideglass.spark.session.java"
+        )
 
 
 @pytest.fixture(scope="session")

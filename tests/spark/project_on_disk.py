@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tideglass.connect.outputs.rows import read_rows
+from tideglass.connect.files.written_rows import read_rows
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks, parse_ticks
-from tideglass.job.metrics import Metrics
-from tideglass.job.project import load_project
+from tideglass.job.report.metrics import Metrics
 from tideglass.job.runner import Job, RunOptions, Watch, plan_job, run
+from tideglass.project.project import load_project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,22 +9,22 @@ from pathlib import Path
 import pytest
 
 from tideglass.core.errors import TideglassError
-from tideglass.spark import archive
-from tideglass.spark.archive import archive_options, write_archive
+from tideglass.spark.session import class_archive
+from tideglass.spark.session.class_archive import archive_options, write_archive
 
 #: A process of its own whose archive lies elsewhere than that of this environment.
 ELSEWHERE = """
 import sys
 from pathlib import Path
 from tideglass.spark import archive
-archive.own_folder = lambda: Path(sys.argv[1])
+class_archive.own_folder = lambda: Path(sys.argv[1])
 """
 PREPARE = ELSEWHERE + "from tideglass.cli.main import main; main(['prepare'])"
 RUN = (
     ELSEWHERE
     + """
 from tideglass.testing import run
-assert "SharedArchiveFile" in archive.archive_options()
+assert "SharedArchiveFile" in class_archive.archive_options()
 print(run("SELECT v + 1 AS w INTO o FROM i", {"i": [{"v": 1}]}, engine="spark"))
 """
 )
@@ -32,7 +32,7 @@ print(run("SELECT v + 1 AS w INTO o FROM i", {"i": [{"v": 1}]}, engine="spark"))
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(archive, "own_folder", lambda: tmp_path)
+    monkeypatch.setattr(class_archive, "own_folder", lambda: tmp_path)
     return tmp_path
 
 

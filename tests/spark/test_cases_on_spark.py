@@ -17,9 +17,9 @@ from merged import merged, own, qualified
 
 from tideglass.connect.reference.references import given_rows
 from tideglass.core.errors import EvaluationError, QueryError, TideglassError
-from tideglass.job.settings import from_options
 from tideglass.plan.topology import Topology
-from tideglass.spark.kit import run_on_spark
+from tideglass.project.settings import from_options
+from tideglass.spark.test_engine import run_on_spark
 from tideglass.testing import compile_rows, input_infos, rows_in_order, rows_of_inputs, run
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tideglass.core.errors import TideglassError
 from tideglass.job.options import Job
 from tideglass.job.runner import _libraries  # pyright: ignore[reportPrivateUsage]
 from tideglass.spark.connector import CONNECTOR, JARS, no_packages
-from tideglass.spark.kafka import kafka
+from tideglass.spark.kafka.input import kafka
 
 ROOT = Path(__file__).parents[2]
 COORDINATES = re.compile(r"org\.apache\.[\w.]+:[\w.-]*(?:kafka|pool)[\w.-]*:[\d.]*\d")

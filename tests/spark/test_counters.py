@@ -12,9 +12,9 @@ from project_on_disk import OnDisk, disordered
 
 from tideglass.core.errors import TideglassError
 from tideglass.job import runner
-from tideglass.job.counts import Counts
 from tideglass.job.directory import JobDirectory
-from tideglass.job.status import read_status
+from tideglass.job.progress.counts import Counts
+from tideglass.job.report.status import read_status
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

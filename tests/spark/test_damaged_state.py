@@ -20,9 +20,9 @@ import pytest
 from project_on_disk import OnDisk, disordered
 
 from tideglass.core.errors import StateError
-from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows
-from tideglass.job.start import StartMode
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.start.decision import StartMode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tideglass.core.errors import EvaluationError, OutputError, TideglassError
-from tideglass.spark.failure import explained
+from tideglass.spark.errors import explained
 
 IN_A_TASK = """[STREAM_FAILED] Query [id = 1] terminated with exception: An exception was thrown:
 Traceback (most recent call last):

@@ -25,33 +25,33 @@ from hypothesis import strategies as st
 from project_on_disk import at, write
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE, FrameSpec, chunks_of_frame
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.inputs.frame import EVENTS_OF_A_MESSAGE, FrameSpec, chunks_of_frame
+from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.reference.references import NO_REFERENCES
-from tideglass.connect.topics import HeldPartition, TopicInput
 from tideglass.core.time import parse_ticks
-from tideglass.job.beginning import Beginning, begin
+from tideglass.engine.emit_filter import given as rows_given
+from tideglass.engine.exchange import RowSink
+from tideglass.engine.key_group import KeyGroupTask
+from tideglass.engine.messages import Kind, Message, for_driver
+from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.read_from import ANEW
+from tideglass.ingress.stream import IngressTask
 from tideglass.job.directory import JobDirectory
-from tideglass.job.project import ProjectInput, load_project
-from tideglass.job.recovered import is_read_again, positions_behind
+from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.job.progress.restore import is_read_again, positions_behind
+from tideglass.job.progress.topic_progress import REPLAYED, TopicPlace
 from tideglass.job.runner import RunOptions, plan_job
-from tideglass.job.silences import SilenceJournal
-from tideglass.job.start import StartMode
-from tideglass.job.topic_place import REPLAYED, TopicPlace
-from tideglass.job.topic_start import input_begin
-from tideglass.runtime.beginning import ANEW
-from tideglass.runtime.emission import given as rows_given
-from tideglass.runtime.exchange import RowSink
-from tideglass.runtime.ingress import IngressTask
-from tideglass.runtime.keyed import KeyGroupTask
-from tideglass.runtime.local import rows_by_output
-from tideglass.runtime.message import Kind, Message, for_driver
-from tideglass.runtime.snapshots import Snapshots
-from tideglass.spark.key_groups import key_numbers
-from tideglass.spark.live import Telling, ToldReader
-from tideglass.spark.source import JobReader, SourceJob
-from tideglass.temporal.state import MemoryState
+from tideglass.job.start.begin import Beginning, begin
+from tideglass.job.start.decision import StartMode
+from tideglass.job.start.topics import input_begin
+from tideglass.local import rows_by_output
+from tideglass.operators.state.store import MemoryState
+from tideglass.project.project import ProjectInput, load_project
+from tideglass.spark.file_source import JobReader, SourceJob
+from tideglass.spark.kafka.query import Telling, ToldReader
+from tideglass.spark.key_numbers import key_numbers
 from tideglass.testing import rows_in_order
 
 #: A window over both, a join of both, an analytic function over each, and rows that wait for the watermark.
@@ -215,7 +215,7 @@ class Run:
         """One batch, unless there is nothing for it."""
         self.clock_ms += 1 + wait_ms
         clock = SimpleNamespace(time_ns=lambda: self.clock_ms * 1_000_000)
-        with patch("tideglass.spark.source.time", clock):
+        with patch("tideglass.spark.file_source.time", clock):
             source, teller, everything = self.source(), self.teller(), ReadAllAvailable()
             least = 0 if self.batches else 1  # so does Spark's connector
             read = {

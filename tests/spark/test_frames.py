@@ -16,13 +16,13 @@ from project_on_disk import at, disordered, write
 from pyspark.errors import StreamingQueryException
 
 import tideglass
-from tideglass.connect.inputs.identity import NAMESPACE
+from tideglass.connect.files.event_id import NAMESPACE
 from tideglass.core.errors import InputError, QueryError, TideglassError
 from tideglass.core.time import format_ticks, ticks_of_datetime
-from tideglass.job.metrics import Metrics
-from tideglass.job.settings import from_options
-from tideglass.runtime.local import LocalDriver
-from tideglass.runtime.message import Kind
+from tideglass.engine.messages import Kind
+from tideglass.job.report.metrics import Metrics
+from tideglass.local import LocalDriver
+from tideglass.project.settings import from_options
 from tideglass.testing import compile_rows, partition_batches, run
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from tideglass.core.errors import TideglassError
-from tideglass.spark.failure import explained
+from tideglass.spark.errors import explained
 from tideglass.spark.interpreter import see_interpreter, see_program
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_an_error_of_ours_is_told_whatever_else_spark_says():
 OF_ANOTHER_SESSION = """
 from pyspark.sql import SparkSession
 import tideglass
-from tideglass.spark.java import use_java
+from tideglass.spark.session.java import use_java
 use_java()
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 df = spark.createDataFrame([("2026-01-01T00:00:00Z", 1)], "t string, a int")

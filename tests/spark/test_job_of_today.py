@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import pytest
 from project_on_disk import OnDisk, disordered
 
-from tideglass.job.journal import read_runs
-from tideglass.job.manifest import STATE_FORMAT
-from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows
-from tideglass.spark.session import local_session
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.run_journal import read_runs
+from tideglass.job.start.manifest import STATE_FORMAT
+from tideglass.spark.session.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import tideglass
 from tideglass.core.errors import TideglassError
-from tideglass.spark.kafka import messages_input
+from tideglass.spark.kafka.input import messages_input
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from topics import Message, create_topic, read, send
 
-from tideglass.connect.topics import TopicInput, TopicOutput
+from tideglass.connect.kafka.topic import TopicInput, TopicOutput
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import parse_ticks
-from tideglass.job.metrics import Metrics
 from tideglass.job.options import RunOptions
 from tideglass.job.outputs import BatchRows
-from tideglass.job.project import Project, ProjectInput, ProjectOutput, load_project
+from tideglass.job.report.metrics import Metrics
 from tideglass.job.runner import Watch, plan_job, run
+from tideglass.project.project import Project, ProjectInput, ProjectOutput, load_project
 from tideglass.testing import run as run_rows
 
 if TYPE_CHECKING:

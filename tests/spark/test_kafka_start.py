@@ -16,10 +16,10 @@ from test_kafka_run import QUERY, SETTINGS, Live, at, bag, events, expected, sto
 from tideglass.core.errors import InputError
 from tideglass.core.time import format_ticks, parse_ticks
 from tideglass.job.directory import JobDirectory
-from tideglass.job.journal import read_runs
-from tideglass.job.project import Project, ProjectInput
-from tideglass.job.start import StartMode
-from tideglass.job.topic_place import TopicPlace
+from tideglass.job.progress.topic_progress import TopicPlace
+from tideglass.job.report.run_journal import read_runs
+from tideglass.job.start.decision import StartMode
+from tideglass.project.project import Project, ProjectInput
 from tideglass.testing import run as run_rows
 
 if TYPE_CHECKING:

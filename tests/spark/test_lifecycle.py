@@ -14,8 +14,8 @@ import pytest
 from project_on_disk import QUERY, OnDisk, disordered
 
 from tideglass.job.directory import JobDirectory
-from tideglass.job.journal import Ended, read_runs
-from tideglass.job.status import State, read_status
+from tideglass.job.report.run_journal import Ended, read_runs
+from tideglass.job.report.status import State, read_status
 
 SETTINGS = {"late_seconds": 5, "out_of_order_seconds": 2}
 

@@ -33,7 +33,7 @@ MODULES = {
 #: As a job does: a nursery is started, and the job goes on.
 JOB = """
 import sys, time
-from tideglass.spark.nursery import start_nursery
+from tideglass.spark.session.fork_server import start_nursery
 print(start_nursery(), flush=True)
 sys.stdin.read()
 """

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import psutil
 from project_on_disk import OnDisk, disordered
 
-from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows
+from tideglass.job.report.metrics import Metrics
 from tideglass.job.runner import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PLANNING = "pyspark.sql.worker."
-TASKS = "tideglass.spark.daemon"
+TASKS = "tideglass.spark.session.worker_daemon"
 
 
 def commands() -> list[str]:

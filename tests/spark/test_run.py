@@ -13,16 +13,16 @@ import pytest
 from project_on_disk import QUERY, OnDisk, disordered, event
 
 import tideglass
-from tideglass.connect.outputs import files
-from tideglass.connect.outputs.rows import read_rows
+from tideglass.connect.files import output
+from tideglass.connect.files.written_rows import read_rows
 from tideglass.core.errors import EvaluationError, OutputError, StateError
 from tideglass.core.profile import WAITING
 from tideglass.core.rows import rows_of
 from tideglass.job.directory import JobDirectory
-from tideglass.job.journal import Ended, read_runs
-from tideglass.job.metrics import Metrics
 from tideglass.job.outputs import BatchRows
-from tideglass.job.profile import OUTPUTS, TASKS, Profile
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.profile import OUTPUTS, TASKS, Profile
+from tideglass.job.report.run_journal import Ended, read_runs
 from tideglass.job.runner import run
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def test_a_batch_that_broke_off_amid_its_commit_or_behind_it_is_committed_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     project = with_events(OnDisk(tmp_path, spark))
-    publish = files._publish
+    publish = output._publish
     published: list[Path] = []
 
     def broken(temporary: Path, final: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_batch_that_broke_off_amid_its_commit_or_behind_it_is_committed_once(
         publish(temporary, final)
         published.append(final)
 
-    monkeypatch.setattr(files, "_publish", broken)
+    monkeypatch.setattr(output, "_publish", broken)
     with pytest.raises(OutputError, match=r"^the disk is full$"):
         project.run(batch_bytes=SMALL_BATCH_BYTES)
     monkeypatch.undo()

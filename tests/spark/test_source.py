@@ -12,24 +12,24 @@ import pytest
 from project_on_disk import at, event, write
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from tideglass.connect.inputs.files import FileInput
-from tideglass.connect.inputs.rows import RowsInput
-from tideglass.connect.inputs.stream import StreamInput
+from tideglass.connect.files.input import FileInput
+from tideglass.connect.rows import RowsInput
+from tideglass.connect.source import StreamInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError
 from tideglass.core.time import AFTER_ALL_TICKS, parse_ticks
 from tideglass.core.values import rows_of
-from tideglass.job.settings import from_options
-from tideglass.runtime.beginning import PartitionBegin
-from tideglass.runtime.chunk import from_bytes
-from tideglass.runtime.emission import given
-from tideglass.runtime.exchange import RowSink
-from tideglass.runtime.message import Kind, Message
-from tideglass.runtime.silences import SeenSilence
-from tideglass.runtime.snapshots import Snapshots
-from tideglass.spark.key_groups import key_numbers
-from tideglass.spark.source import JobReader, SourceJob
-from tideglass.temporal.account import Counters
+from tideglass.engine.emit_filter import given
+from tideglass.engine.exchange import RowSink
+from tideglass.engine.ipc import from_bytes
+from tideglass.engine.messages import Kind, Message
+from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.decisions import Counters
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.read_from import PartitionBegin
+from tideglass.project.settings import from_options
+from tideglass.spark.file_source import JobReader, SourceJob
+from tideglass.spark.key_numbers import key_numbers
 from tideglass.testing import compile_rows
 
 QUERY = "SELECT COUNT(*) AS n INTO o FROM events TIMESTAMP BY t GROUP BY TumblingWindow(second, 10)"

@@ -13,18 +13,18 @@ from project_on_disk import OnDisk, at, disordered
 from test_run import SMALL_BATCH_BYTES, stop_when
 
 from tideglass.cli.status import status_lines
-from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.files.input import FileInput
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import parse_ticks
 from tideglass.job.directory import JobDirectory
-from tideglass.job.estimate import estimate, measured
-from tideglass.job.experiment import experiment
-from tideglass.job.journal import read_runs
-from tideglass.job.project import load_project
+from tideglass.job.estimate.estimate import estimate, measured
+from tideglass.job.estimate.measure import experiment
+from tideglass.job.report.run_journal import read_runs
+from tideglass.job.report.status import read_status
 from tideglass.job.runner import RunOptions, plan_job
-from tideglass.job.start import StartMode
-from tideglass.job.status import read_status
-from tideglass.plan.replay import read_backs
+from tideglass.job.start.decision import StartMode
+from tideglass.plan.read_back import read_backs
+from tideglass.project.project import load_project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,11 +13,11 @@ from window_rows import Instant, S, at_once, one, same, table
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import Type, arrow_type, field, types_of
+from tideglass.operators.aggregates.cells import FUNCTIONS, AggregateSpec
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import MemoryState
+from tideglass.operators.windows.aggregate import WindowAggregate
 from tideglass.plan.nodes import Hopping, Session
-from tideglass.temporal.aggregates import FUNCTIONS, AggregateSpec
-from tideglass.temporal.progress import Progress
-from tideglass.temporal.state import MemoryState
-from tideglass.temporal.window_aggregate import WindowAggregate
 
 UP, DOWN = (("$x", False),), (("$x", True),)
 MORE: dict[str, dict[str, Any]] = {

@@ -16,11 +16,11 @@ from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP
 from tideglass.core.values import rows_of, table_of
+from tideglass.operators.aggregates.cells import AggregateSpec
+from tideglass.operators.analytic.functions import AnalyticFunctions, AnalyticSpec, AnomalySpec
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import MemoryState
 from tideglass.plan.nodes import AnomalyModel
-from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.analytic import AnalyticFunctions, AnalyticSpec, AnomalySpec
-from tideglass.temporal.progress import Progress
-from tideglass.temporal.state import MemoryState
 
 SECOND = TICKS_PER_SECOND
 LAG = AnalyticSpec("l", "lag", 10 * SECOND, keys=("k",), arg="v")
@@ -173,19 +173,19 @@ def test_rows_keep_every_column_they_came_with() -> None:
 
 
 def test_a_small_batch_does_not_sort_what_is_kept_of_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tideglass.temporal import analytic
+    from tideglass.operators.analytic import functions
 
     spec = AnalyticSpec("l", "lag", 1000 * SECOND, keys=("k",), arg="v")
     kernel, state = AnalyticFunctions([spec]), MemoryState()
     advance(kernel, state, 2, rows(*[(1, f"k{n}", n) for n in range(5000)]))
     sorted_rows: list[int] = []
-    of = analytic.Sorted.of
+    of = functions.Sorted.of
 
     def counted(table: pa.Table, keys: Any, matching: Any) -> Any:
         sorted_rows.append(table.num_rows)
         return of(table, keys, matching)
 
-    monkeypatch.setattr(analytic.Sorted, "of", counted)
+    monkeypatch.setattr(functions.Sorted, "of", counted)
     assert [row["l"] for row in advance(kernel, state, 4, rows((3, "k17", 0)))] == [17]
     assert max(sorted_rows) <= 2
     assert np.sum(sorted_rows) <= 4

@@ -15,12 +15,12 @@ from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, types_of, with_types
 from tideglass.core.values import rows_of, table_of
+from tideglass.engine.ipc import from_bytes, to_bytes
+from tideglass.operators.joins import pairs
+from tideglass.operators.joins.interval import IntervalJoin
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import MemoryState
 from tideglass.plan.nodes import TimeBound
-from tideglass.runtime.chunk import from_bytes, to_bytes
-from tideglass.temporal import matching
-from tideglass.temporal.joins import IntervalJoin
-from tideglass.temporal.progress import Progress
-from tideglass.temporal.state import MemoryState
 
 UNIT = TICKS_PER_SECOND
 
@@ -244,7 +244,7 @@ def test_keys_are_equal_as_the_operator_says(left: Any, right: Any, matches: boo
 
 
 def test_pairs_in_great_number_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "PAIRS_AT_ONCE", 7)
+    monkeypatch.setattr(pairs, "PAIRS_AT_ONCE", 7)
     left = [Event(0, 1, n) for n in range(11)]
     right = [Event(UNIT, 1, n) for n in range(5)]
     result, _ = joined_by("inner", 0, 5).advance(

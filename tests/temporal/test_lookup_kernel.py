@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tideglass.core.rows import rows_of, table_of
 from tideglass.core.types import ORDER_COLUMNS
-from tideglass.temporal import lookup
-from tideglass.temporal.lookup import ReferenceJoin, ReferenceTable, by_snapshot
+from tideglass.operators.joins import reference
+from tideglass.operators.joins.reference import ReferenceJoin, ReferenceTable, by_snapshot
 
 VALUES = st.sampled_from([None, 0, 1, 1.0, True, False, 2.5, "", "1", "a", "żółć", 2**62, -(2**62), 1e300])
 ROWS = st.lists(st.tuples(VALUES, VALUES), max_size=12)
@@ -42,13 +42,13 @@ def test_a_lookup_gives_the_pairs_of_a_nested_loop_in_their_order(
 ) -> None:
     if not lefts or not rights:
         return
-    before, lookup.PAIRS_AT_ONCE = lookup.PAIRS_AT_ONCE, at_once
+    before, reference.PAIRS_AT_ONCE = reference.PAIRS_AT_ONCE, at_once
     try:
         own = table(lefts, "left", **{name: list(range(len(lefts))) for name in ORDER_COLUMNS})
         other = ReferenceTable(table(rights, "right"), tuple(f"k{n}" for n in range(keys)))
         made = ReferenceJoin(kind, ("left",), ("right",)).join(own, other)
     finally:
-        lookup.PAIRS_AT_ONCE = before
+        reference.PAIRS_AT_ONCE = before
     expected: list[dict[str, Any]] = []
     for n, left in enumerate(lefts):
         matches = [m for m, right in enumerate(rights) if all(equal(left[k], right[k]) for k in range(keys))]

@@ -13,12 +13,12 @@ from tideglass.core.failing import OnFailure
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.core.values import rows_of, table_of
+from tideglass.operators.patterns.nfa import Definition, EventTest
+from tideglass.operators.patterns.operator import Patterns
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import MemoryState
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import MatchedValue, PatternState
-from tideglass.temporal.pattern import Patterns
-from tideglass.temporal.progress import Progress
-from tideglass.temporal.state import MemoryState
-from tideglass.temporal.ways import Definition, EventTest
 
 SECOND = TICKS_PER_SECOND
 #: A+ B, and A B.
@@ -152,14 +152,14 @@ def test_which_long_matches_have_come_out_depends_on_the_events_alone(batch: int
 
 
 def test_matches_are_told_however_many_starts_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tideglass.temporal.ways.STARTS_AT_ONCE", 3)
+    monkeypatch.setattr("tideglass.operators.patterns.nfa.STARTS_AT_ONCE", 3)
     batch = rows(*[(second, "x", "a" if second % 3 else "b") for second in range(20)])
     found, _ = advance(kernel(A_PLUS_B), MemoryState(), 99, batch)
     assert found == [second for second in range(18) if second % 3]
 
 
 def test_too_many_ways_at_once_stop_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tideglass.temporal.ways.MOST_WAYS", 5)
+    monkeypatch.setattr("tideglass.operators.patterns.nfa.MOST_WAYS", 5)
     states = (
         PatternState(((0, 1), (-1, 1)), False),
         PatternState(((-1, 0), (1, 2)), False),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS, TICKS_PER_MINUTE, TICKS_PER_SECOND
-from tideglass.temporal.account import (
+from tideglass.ingress.decisions import (
     EARLY,
     INVALID_KEY,
     INVALID_TIMESTAMP,
@@ -22,8 +22,8 @@ from tideglass.temporal.account import (
     Counters,
     Decision,
 )
-from tideglass.temporal.policies import Placed, Policies, idle, place
-from tideglass.temporal.watermark import Ingress
+from tideglass.ingress.partition_time import Ingress
+from tideglass.ingress.policies import Placed, Policies, idle, place
 
 MINUTE = TICKS_PER_MINUTE
 SECOND = TICKS_PER_SECOND

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import ARRIVAL, INPUT, OFFSET, ORDER_COLUMNS, PARTITION, SUBSTREAM, SYSTEM_TIMESTAMP
-from tideglass.temporal.progress import Progress
-from tideglass.temporal.reorder import in_order, release
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.reorder import in_order, release
 
 COLUMNS = (SYSTEM_TIMESTAMP, ARRIVAL, INPUT, PARTITION, OFFSET, SUBSTREAM, "v")
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from window_rows import S, same, table, values_of
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS
+from tideglass.operators.aggregates.cells import AggregateSpec
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import MemoryState
+from tideglass.operators.windows.aggregate import WindowAggregate
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
-from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.progress import Progress
-from tideglass.temporal.state import MemoryState
-from tideglass.temporal.window_aggregate import WindowAggregate
 
 Row = dict[str, Any]
 

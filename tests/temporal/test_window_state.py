@@ -7,12 +7,12 @@ import pytest
 from window_rows import S, table, values_of
 
 from tideglass.core.time import AFTER_ALL_TICKS
+from tideglass.operators.aggregates.cells import AggregateSpec
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import MemoryState
+from tideglass.operators.state.window_log import CHUNKS_TO_MERGE
+from tideglass.operators.windows.aggregate import WindowAggregate
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
-from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.progress import Progress
-from tideglass.temporal.state import MemoryState
-from tideglass.temporal.window_aggregate import WindowAggregate
-from tideglass.temporal.window_log import CHUNKS_TO_MERGE
 
 COUNT = AggregateSpec("$a0", "count")
 

@@ -8,8 +8,8 @@ import pytest
 from window_rows import S, at_once, one
 
 from tideglass.core.time import TICKS_PER_HOUR, TICKS_PER_MILLISECOND, TICKS_PER_MINUTE, parse_ticks
+from tideglass.operators.aggregates.cells import AggregateSpec
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
-from tideglass.temporal.aggregates import AggregateSpec
 
 COUNT = AggregateSpec("$a0", "count")
 

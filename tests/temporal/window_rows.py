@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import TAG, TYPE_OF_TAG, Type, arrow_type, field, types_of
+from tideglass.operators.aggregates.cells import AggregateSpec
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import MemoryState
+from tideglass.operators.windows.aggregate import WindowAggregate
 from tideglass.plan.nodes import Window
-from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.progress import Progress
-from tideglass.temporal.state import MemoryState
-from tideglass.temporal.window_aggregate import WindowAggregate
 
 S = TICKS_PER_SECOND
 ENGINE = ("$ts", "$arrival", "$input", "$partition", "$offset")

@@ -12,8 +12,8 @@ from tideglass.bind.catalog import Environment, UserFunction, did_you_mean
 from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
 from tideglass.bind.dateparts import bind_date_part
 from tideglass.bind.grouping import Grouping
-from tideglass.bind.matched import CLASSIFIER, OF_VARIABLES, MatchedEvents
 from tideglass.bind.metadata import bind_metadata
+from tideglass.bind.patterns.values import CLASSIFIER, OF_VARIABLES, MatchedEvents
 from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID

@@ -10,7 +10,7 @@ from tideglass.bind.calls import bind_call
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import AGGREGATE, Clause
 from tideglass.bind.grouping import Grouping
-from tideglass.bind.matched import MatchedEvents
+from tideglass.bind.patterns.values import MatchedEvents
 from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type

@@ -14,8 +14,8 @@ from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import Grouping
 from tideglass.bind.handing import Keys, partition_keys
 from tideglass.bind.joins import JoinChain, without_prefix
-from tideglass.bind.matches import bind_match
-from tideglass.bind.patterns import check_pattern
+from tideglass.bind.patterns.match import bind_match
+from tideglass.bind.patterns.rules import check_pattern
 from tideglass.bind.projection import SelectList
 from tideglass.bind.scope import Relation, Rows, Scope
 from tideglass.bind.sources import Sources

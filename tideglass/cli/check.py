@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tideglass.bind.catalog import InputInfo
-    from tideglass.job.project import Project
     from tideglass.plan.nodes import Plan
+    from tideglass.project.project import Project
 
 
 def check(
@@ -24,14 +24,14 @@ def check(
     allow_outside: AllowOutsideOption = False,
 ) -> None:
     """Read a project and its query; report every error, or what the job consists of."""
-    from tideglass.job.project import load_project
+    from tideglass.project.project import load_project
 
     loaded = load_project(project, allow_outside=allow_outside)
     from rich.console import Console
 
     from tideglass.bind.binder import bind
-    from tideglass.job.time_texts import time_warnings
     from tideglass.lang.parser import parse
+    from tideglass.project.time_texts import time_warnings
 
     console = Console(highlight=False, soft_wrap=True)
     # Before the query is bound: what is noted is often why that fails.
@@ -125,7 +125,7 @@ def project_relative(path: Path, folder: Path) -> str:
 
 
 def _settings_words(project: Project) -> str:
-    from tideglass.job.settings import format_duration
+    from tideglass.project.settings import format_duration
 
     settings = project.settings
     late = (

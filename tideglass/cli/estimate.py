@@ -14,7 +14,7 @@ from tideglass.cli.run import pairs
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tideglass.job.estimate import Estimate
+    from tideglass.job.estimate.estimate import Estimate
 
 
 def estimate(
@@ -46,16 +46,16 @@ def estimate(
 
     from rich.console import Console
 
-    from tideglass.connect.inputs.files import FileInput
+    from tideglass.connect.files.input import FileInput
     from tideglass.core.errors import ProjectError
     from tideglass.core.time import format_ticks
-    from tideglass.job.estimate import Pace, measured
-    from tideglass.job.estimate import estimate as estimate_of
-    from tideglass.job.experiment import experiment
-    from tideglass.job.given_input import given_inputs
-    from tideglass.job.project import load_project
+    from tideglass.job.estimate.estimate import Pace, measured
+    from tideglass.job.estimate.estimate import estimate as estimate_of
+    from tideglass.job.estimate.measure import experiment
     from tideglass.job.runner import RunOptions, plan_job
-    from tideglass.plan.replay import read_backs
+    from tideglass.plan.read_back import read_backs
+    from tideglass.project.input_option import given_inputs
+    from tideglass.project.project import load_project
 
     options = RunOptions(inputs=given_inputs(inputs), once=True, cores=cores)
     loaded = load_project(project, allow_outside=allow_outside)
@@ -95,7 +95,7 @@ def estimate_table(found: Estimate) -> Table:
     from rich import box
     from rich.table import Table
 
-    from tideglass.job.settings import format_duration
+    from tideglass.project.settings import format_duration
 
     table = Table(box=box.SIMPLE_HEAD, title="a restart reads again", title_justify="left", padding=0)
     for name in ("input", "part", "events/s", "back", "events", "time", "held at most"):
@@ -116,7 +116,7 @@ def estimate_table(found: Estimate) -> Table:
 
 def told(found: Estimate, gap_ticks: int) -> list[str]:
     """The estimate in sentences, and what to be warned of."""
-    from tideglass.job.settings import format_duration
+    from tideglass.project.settings import format_duration
 
     seconds, caught_up = found.seconds, found.catch_up_seconds(gap_ticks)
     lines = [f"{found.events:,} events in all"]
@@ -149,7 +149,7 @@ def _number(option: str, text: str) -> float:
 
 def _ticks(option: str, text: str) -> int:
     from tideglass.core.errors import ProjectError
-    from tideglass.job.settings import parse_duration_ticks
+    from tideglass.project.settings import parse_duration_ticks
 
     try:
         ticks = parse_duration_ticks(text)

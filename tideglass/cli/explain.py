@@ -26,9 +26,9 @@ def explain(
     from tideglass.cli.check import known_inputs
     from tideglass.cli.notes import tell_warnings, telling_notes
     from tideglass.compile import compile_query
-    from tideglass.job.project import load_project
+    from tideglass.engine.stage import program_sql
     from tideglass.plan.explain import explain_crossings, explain_stages, explain_steps
-    from tideglass.runtime.stage import program_sql
+    from tideglass.project.project import load_project
 
     loaded = load_project(project, allow_outside=allow_outside)
     tell_warnings(*loaded.warnings)

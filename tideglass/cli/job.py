@@ -13,8 +13,8 @@ import typer
 
 if TYPE_CHECKING:
     from tideglass.job.directory import JobDirectory
-    from tideglass.job.journal import RunEnd, RunStart
-    from tideglass.job.status import CatchUpStatus, Status
+    from tideglass.job.report.run_journal import RunEnd, RunStart
+    from tideglass.job.report.status import CatchUpStatus, Status
 
 ProjectArgument = Annotated[
     Path, typer.Argument(help="A project's folder, its asaproj.json, or a query file.")
@@ -28,7 +28,7 @@ RunDirOption = Annotated[Path | None, typer.Option(help="Where checkpoint and lo
 def job_directory(project: Path, run_dir: Path | None) -> JobDirectory:
     """The directory of a project's job. Raises ProjectError when there is no such project."""
     from tideglass.job.directory import JobDirectory
-    from tideglass.job.project_files import project_entry
+    from tideglass.project.listing import project_entry
 
     return JobDirectory.of_project(project_entry(project).folder, run_dir)
 
@@ -61,7 +61,7 @@ def wrapped(lines: Iterable[str], width: int | None) -> list[str]:
 
 def state_line(status: Status) -> str:
     """The state of a job in one line."""
-    from tideglass.job.status import State
+    from tideglass.job.report.status import State
 
     line = f"{status.job}: {status.state}"
     if status.state in (State.STOPPED, State.FAILED):

@@ -20,12 +20,12 @@ def prepare() -> None:
     import tempfile
     from pathlib import Path
 
-    from tideglass.connect.formats import json_plain
-    from tideglass.spark.archive import write_archive
-    from tideglass.spark.session import local_session
+    from tideglass.connect.formats.json import fast
+    from tideglass.spark.session.class_archive import write_archive
+    from tideglass.spark.session.session import local_session
     from tideglass.testing import run
 
-    json_plain.load()
+    fast.load()
     events = [{"device": f"d{n % 3}", "value": n / 2, "at": f"2026-01-01T00:00:0{n}Z"} for n in range(8)]
     with tempfile.TemporaryDirectory(prefix="tideglass-prepare-") as folder:
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tideglass.job.profile import Profile
+    from tideglass.job.report.profile import Profile
 
 
 def profile_tables(profile: Profile) -> list[Table]:
@@ -16,7 +16,7 @@ def profile_tables(profile: Profile) -> list[Table]:
     from rich.markup import escape
     from rich.table import Table
 
-    from tideglass.job.profile import shown_shares
+    from tideglass.job.report.profile import shown_shares
 
     phases, parts = profile.by_phase(), profile.by_part()
     first, later = profile.first_and_later()

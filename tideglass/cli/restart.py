@@ -22,7 +22,7 @@ def restart(
 ) -> None:
     """Stop a job behind its batch, if it runs, and start it in the background with the options it had."""
     from tideglass.core.errors import StateError
-    from tideglass.job.journal import read_runs
+    from tideglass.job.report.run_journal import read_runs
 
     directory = job_directory(project, run_dir)
     runs = read_runs(directory.journal)

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from tideglass.connect.kafka.topic import TopicOutput
     from tideglass.connect.spec import OutputSpec
-    from tideglass.connect.topics import TopicOutput
-    from tideglass.job.journal import RunStart
-    from tideglass.job.metrics import Metrics, PartitionFacts
     from tideglass.job.outputs import BatchRows
-    from tideglass.job.profile import Profile
-    from tideglass.job.recovery import CatchUp
+    from tideglass.job.report.catch_up import CatchUp
+    from tideglass.job.report.metrics import Metrics, PartitionFacts
+    from tideglass.job.report.profile import Profile
+    from tideglass.job.report.run_journal import RunStart
     from tideglass.job.runner import Job, RunOptions
 
 #: Options that say how one run begins; a restart does not repeat them.
@@ -92,19 +92,19 @@ def run(
     ] = False,
 ) -> None:
     """Run a job from its inputs to its outputs; a stopped or killed run goes on where it was."""
-    from tideglass.job.project import load_project
+    from tideglass.project.project import load_project
 
     loaded = load_project(project, allow_outside=allow_outside)
     if not live:  # else the job says which libraries Spark needs
-        from tideglass.spark.session import begin_session
+        from tideglass.spark.session.session import begin_session
 
         begin_session(cores, job_directory(project, run_dir).spark_log)
     # The longest of the start goes on beside these imports.
     from tideglass.cli.profile import profile_tables
-    from tideglass.job.given_input import given_inputs
-    from tideglass.job.profile import Profile
+    from tideglass.job.report.profile import Profile
     from tideglass.job.runner import RunOptions, plan_job
-    from tideglass.job.start import asked_start
+    from tideglass.job.start.decision import asked_start
+    from tideglass.project.input_option import given_inputs
 
     mode, at_ticks = asked_start(start)
     options = RunOptions(
@@ -159,7 +159,7 @@ def place_of(spec: OutputSpec | TopicOutput) -> str:
     """Where the rows of an output went, in words."""
     import os
 
-    from tideglass.connect.topics import TopicOutput, resolved
+    from tideglass.connect.kafka.topic import TopicOutput, resolved
 
     if isinstance(spec, TopicOutput):
         return f"the topic {resolved(spec.topic, os.environ)}"
@@ -172,7 +172,7 @@ def run_with_progress(
     """Run the job and show how far it is: live on a terminal, elsewhere a line for each batch with rows."""
     from rich.live import Live
 
-    from tideglass.connect.outputs.console import show
+    from tideglass.connect.console import show
     from tideglass.job.runner import run as run_job
 
     told_seconds = began = time.monotonic()
@@ -313,7 +313,7 @@ def progress_table(metrics: Metrics, rate: float | None = None) -> Table:
 
 
 def _cells(facts: PartitionFacts) -> list[str]:
-    from tideglass.job.settings import format_duration
+    from tideglass.project.settings import format_duration
 
     counters, names = facts.counters, facts.counters.metrics()
     delay = facts.delay_ticks

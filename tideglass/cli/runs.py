@@ -21,7 +21,7 @@ from tideglass.cli.job import (
 from tideglass.cli.status import JsonOption
 
 if TYPE_CHECKING:
-    from tideglass.job.journal import Run
+    from tideglass.job.report.run_journal import Run
 
 
 def runs(
@@ -31,8 +31,8 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """List a job's runs: when, why, from where, what had changed, how each ended and what it did."""
-    from tideglass.job.journal import read_runs
     from tideglass.job.lock import running
+    from tideglass.job.report.run_journal import read_runs
 
     directory = job_directory(project, run_dir)
     found = read_runs(directory.journal)[::-1][:limit]

@@ -11,8 +11,8 @@ from tideglass.cli.job import AllowOutsideOption
 from tideglass.cli.notes import INPUT_HELP, tell_warnings, telling_notes
 
 if TYPE_CHECKING:
-    from tideglass.job.simulation import Simulation
-    from tideglass.temporal.policies import Policies
+    from tideglass.ingress.policies import Policies
+    from tideglass.simulate.simulation import Simulation
 
 PICTURE_KINDS = (".svg", ".png")
 #: The picture shows many more events than one wants to read in a table.
@@ -44,8 +44,8 @@ def simulate(
     from rich.console import Console
 
     from tideglass.core.errors import TideglassError
-    from tideglass.job.simulation import EXAMPLE, EXAMPLE_POLICIES, table
-    from tideglass.job.simulation import simulate as run
+    from tideglass.simulate.simulation import EXAMPLE, EXAMPLE_POLICIES, table
+    from tideglass.simulate.simulation import simulate as run
 
     if example == (project is not None):
         raise TideglassError("name one thing to simulate: a project, or --example")
@@ -62,7 +62,7 @@ def simulate(
         )
     Console(highlight=False).print(table(shown))
     if out is not None:
-        from tideglass.job.picture.skew import draw
+        from tideglass.simulate.picture.skew import draw
 
         draw(pictured or shown, out)
         typer.echo(f"drawn to {out}")
@@ -72,7 +72,7 @@ def changed(policies: Policies, options: dict[str, str]) -> Policies:
     """The policies with the given options in place of their own."""
     from dataclasses import replace
 
-    from tideglass.job.settings import from_options
+    from tideglass.project.settings import from_options
 
     given = from_options(options).policies()
     fields = {
@@ -96,11 +96,11 @@ def _of_project(
 ) -> tuple[Simulation, Simulation | None]:
     """The simulation to be shown as a table, and one of more events for the picture."""
     from tideglass.core.errors import ProjectError
-    from tideglass.job.given_input import given_inputs
-    from tideglass.job.project import load_project
-    from tideglass.job.recorded import partitions_of, reader_of, recorded_events
     from tideglass.job.runner import RunOptions, plan_job
-    from tideglass.job.simulation import simulate as run
+    from tideglass.project.input_option import given_inputs
+    from tideglass.project.project import load_project
+    from tideglass.simulate.events import partitions_of, reader_of, recorded_events
+    from tideglass.simulate.simulation import simulate as run
 
     options_of_run = RunOptions(inputs=given_inputs(files), once=True, key_groups=1)
     loaded = load_project(path, allow_outside=allow_outside)

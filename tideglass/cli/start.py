@@ -16,7 +16,7 @@ from tideglass.cli.job import catch_up_line, job_directory, state_line, tell
 
 if TYPE_CHECKING:
     from tideglass.job.directory import JobDirectory
-    from tideglass.job.status import Status
+    from tideglass.job.report.status import Status
 
 _LOOK_SECONDS = 0.1
 
@@ -78,7 +78,7 @@ def launch(arguments: Sequence[str], folder: Path) -> None:
 
 def _until_it_runs(process: subprocess.Popen[bytes], directory: JobDirectory) -> Status | None:
     """The job's status once its first batch is done or it waits for events; None when it ends before."""
-    from tideglass.job.status import State, read_status
+    from tideglass.job.report.status import State, read_status
 
     while process.poll() is None:
         status = read_status(directory)

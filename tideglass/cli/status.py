@@ -20,7 +20,7 @@ from tideglass.cli.job import (
 )
 
 if TYPE_CHECKING:
-    from tideglass.job.status import InputStatus, Status
+    from tideglass.job.report.status import InputStatus, Status
 
 _BEGUN = {
     "beginning": "at the beginning",
@@ -36,7 +36,7 @@ def status(
     project: ProjectArgument = Path("."), run_dir: RunDirOption = None, as_json: JsonOption = False
 ) -> None:
     """Show a job's state, watermark and delay of each input, counters, rows of each output, last error."""
-    from tideglass.job.status import read_status
+    from tideglass.job.report.status import read_status
 
     directory = job_directory(project, run_dir)
     found = read_status(directory)

@@ -31,7 +31,7 @@ def stop(
     """Stop a running job behind the batch under way; the next start goes on where it was."""
     directory = job_directory(project, run_dir)
     if not stop_run(directory, now=now, wait_seconds=wait):
-        from tideglass.job.status import read_status
+        from tideglass.job.report.status import read_status
 
         status = read_status(directory)
         tell([state_line(status) if status else f"no job has run in {directory.path}"])
@@ -44,8 +44,8 @@ def stop_run(directory: JobDirectory, *, now: bool = False, wait_seconds: float)
     """
     from tideglass.core.errors import StateError
     from tideglass.job.directory import AT_ONCE
-    from tideglass.job.journal import read_runs
     from tideglass.job.lock import running
+    from tideglass.job.report.run_journal import read_runs
 
     holder = running(directory)
     if holder is None:

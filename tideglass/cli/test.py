@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from tideglass.job.compare import Difference
-    from tideglass.job.project import Project
-    from tideglass.job.rows import Row
-    from tideglass.job.test_config import CaseResult, OutputVerdict, TestCase, TestConfig
+    from tideglass.project.compare import Difference
+    from tideglass.project.project import Project
+    from tideglass.project.rows import Row
+    from tideglass.project.test_cases import CaseResult, OutputVerdict, TestCase, TestConfig
 
 #: Exit codes. The service's tool has 0, -1 and -2, which a shell shows as 0, 255 and 254.
 PASSED, BROKEN, SOME_FAILED = 0, 1, 2
@@ -56,8 +56,8 @@ def run_test_cases(
 
     from tideglass.cli.notes import tell_warnings, telling_notes
     from tideglass.core.errors import ProjectError, TideglassError
-    from tideglass.job.project import load_project
-    from tideglass.job.test_config import CaseResult, OutputVerdict
+    from tideglass.project.project import load_project
+    from tideglass.project.test_cases import CaseResult, OutputVerdict
 
     loaded = load_project(project, allow_outside=allow_outside)
     tests = _test_config(loaded, config)
@@ -96,7 +96,7 @@ def run_test_cases(
 
 def _test_config(project: Project, chosen: Path | None) -> TestConfig:
     """The test cases of the project; those that are named may use files beside theirs, too."""
-    from tideglass.job.test_config import load_test_config
+    from tideglass.project.test_cases import load_test_config
 
     if chosen is None:
         return load_test_config(project.test_config, project.bounds, project.folder)
@@ -108,7 +108,7 @@ def run_case(project: Project, case: TestCase) -> CaseResult:
     import time
 
     from tideglass.cli.check import known_inputs
-    from tideglass.job.test_config import case_inputs, case_reference, case_settings, judge
+    from tideglass.project.test_cases import case_inputs, case_reference, case_settings, judge
     from tideglass.testing import run
 
     began = time.perf_counter()
@@ -128,7 +128,7 @@ def _with_script(project: Project, script: Path) -> Project:
     from dataclasses import replace
 
     from tideglass.core.errors import Source
-    from tideglass.job.files import Problems, read_text
+    from tideglass.project.reading import Problems, read_text
 
     problems = Problems(project.folder)
     text = read_text(script, problems)
@@ -144,7 +144,7 @@ def _now_text() -> str:
 
 def _write_summary(target: Path, results: list[CaseResult], project: Project, started: str) -> None:
     from tideglass.core.errors import ProjectError
-    from tideglass.job.test_config import summary
+    from tideglass.project.test_cases import summary
 
     content = summary(results, project.query.name, started)
     try:
@@ -209,7 +209,7 @@ def difference_lines(difference: Difference) -> list[tuple[str, str, str, str]]:
 
     A row without counterpart is said to have none.
     """
-    from tideglass.job.compare import same_value
+    from tideglass.project.compare import same_value
 
     expected, found = difference.expected, difference.found
     if found is None or expected is None:

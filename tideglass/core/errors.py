@@ -139,7 +139,7 @@ class EvaluationError(TideglassError):
     """Evaluating the query on a row failed, which stops the job (`asa.md` A-33).
 
     What evaluates expressions knows the piece of the query and the row; where it runs, the text of the
-    query and the names of the inputs are added (`runtime.failure.located`).
+    query and the names of the inputs are added (`evaluate.failure.located`).
     """
 
     def __init__(self, message: str, span: Span | None = None, row: FailedRow | None = None) -> None:

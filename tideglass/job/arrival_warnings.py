@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from tideglass.connect.spec import InputSpec
 from tideglass.job.options import RunOptions
-from tideglass.job.settings import format_duration
 from tideglass.plan.topology import Topology
+from tideglass.project.settings import format_duration
 
 
 def arrival_warnings(

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tideglass.compile import Compiled
+from tideglass.connect.kafka.topic import TopicInput, TopicOutput
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
-from tideglass.connect.topics import TopicInput, TopicOutput
-from tideglass.job.given_input import GivenInput
-from tideglass.job.settings import JobSettings
-from tideglass.job.start import StartMode, StartRequest
+from tideglass.job.start.decision import StartMode, StartRequest
+from tideglass.project.input_option import GivenInput
+from tideglass.project.settings import JobSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tideglass.connect.outputs.files import STAGING, Staged, commit, file_prefix, stage
-from tideglass.connect.outputs.records import records
+from tideglass.connect.files.output import STAGING, Staged, commit, file_prefix, stage
+from tideglass.connect.kafka.records import records
+from tideglass.connect.kafka.topic import TopicOutput
 from tideglass.connect.spec import OutputSpec
-from tideglass.connect.topics import TopicOutput
 from tideglass.core.errors import OutputError
-from tideglass.runtime.chunk import from_bytes, to_bytes
-from tideglass.runtime.message import Kind, Message, json_body, records_body, records_count
+from tideglass.engine.ipc import from_bytes, to_bytes
+from tideglass.engine.messages import Kind, Message, json_body, records_body, records_count
 
 #: Of a sender in the name of a file: batch, generation, digest and attempt stand beside it.
 _MOST_CHARACTERS = 120

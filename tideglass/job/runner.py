@@ -16,50 +16,50 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tideglass.bind.catalog import InputInfo, metadata_in
 from tideglass.compile import compile_query
-from tideglass.connect.inputs.files import FileInput
+from tideglass.connect.files.input import FileInput
+from tideglass.connect.kafka.topic import HeldPartition, TopicInput, TopicOutput
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.pattern import is_pattern
 from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec, format_of
-from tideglass.connect.topics import HeldPartition, TopicInput, TopicOutput
 from tideglass.core.bounds import ANYWHERE
 from tideglass.core.errors import ProjectError, TideglassError
 from tideglass.core.file_names import folder_name
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.core.types import ARRIVAL, PARTITION
-from tideglass.job.account import Account, signals
+from tideglass.engine.emit_filter import GivenFrom
+from tideglass.engine.emit_filter import given as rows_given
+from tideglass.engine.messages import Kind, Message
+from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.partition_watermarks import Peers
 from tideglass.job.arrival_warnings import arrival_warnings
-from tideglass.job.beginning import Beginning, begin
-from tideglass.job.counts import Counts
 from tideglass.job.directory import JobDirectory
-from tideglass.job.given_input import GivenInput, hint_of_path
-from tideglass.job.integrity import state_problem
-from tideglass.job.journal import RunStart
 from tideglass.job.lock import RunLock
-from tideglass.job.manifest import read_manifest
-from tideglass.job.metrics import Metrics
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
-from tideglass.job.profile import Profile
-from tideglass.job.project import Project
-from tideglass.job.project_inputs import OUTSIDE, ProjectInput
-from tideglass.job.recovered import is_read_again, positions_behind, recover
-from tideglass.job.recovery import Positions
-from tideglass.job.silences import SilenceJournal
-from tideglass.job.topic_place import ENDING, REPLAYED, TopicPlace
-from tideglass.job.topic_start import input_begin
-from tideglass.runtime.emission import GivenFrom
-from tideglass.runtime.emission import given as rows_given
-from tideglass.runtime.message import Kind, Message
-from tideglass.runtime.peers import Peers
-from tideglass.runtime.snapshots import Snapshots
+from tideglass.job.progress.counts import Counts
+from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.job.progress.restore import is_read_again, positions_behind, recover
+from tideglass.job.progress.topic_progress import ENDING, REPLAYED, TopicPlace
+from tideglass.job.report.catch_up import Positions
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.profile import Profile
+from tideglass.job.report.reporter import Account, signals
+from tideglass.job.report.run_journal import RunStart
+from tideglass.job.start.begin import Beginning, begin
+from tideglass.job.start.integrity import state_problem
+from tideglass.job.start.manifest import read_manifest
+from tideglass.job.start.topics import input_begin
+from tideglass.project.input_option import GivenInput, hint_of_path
+from tideglass.project.inputs import OUTSIDE, ProjectInput
+from tideglass.project.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from tideglass.spark.session import Libraries
+    from tideglass.spark.session.session import Libraries
 
 _Found = TypeVar("_Found")
 
@@ -178,7 +178,7 @@ def run(
         directory.stop.unlink(missing_ok=True)  # it was for another run
 
         def look(topic: TopicInput, from_ms: int | None) -> Mapping[int, HeldPartition]:
-            from tideglass.spark.topic_offsets import held_partitions
+            from tideglass.spark.kafka.offsets import held_partitions
 
             return held_partitions(_session(job, directory, spark), topic, from_ms)
 
@@ -249,10 +249,10 @@ def _wait(query: StreamingQuery, account: Account, profile: Profile | None) -> N
 def _start(
     job: Job, account: Account, watch: Watch | None, spark: SparkSession | None, profile: Profile | None
 ) -> StreamingQuery:
-    from tideglass.spark.key_groups import key_numbers
-    from tideglass.spark.live import LiveJob, start_live
+    from tideglass.spark.file_source import SourceJob
+    from tideglass.spark.kafka.query import LiveJob, start_live
+    from tideglass.spark.key_numbers import key_numbers
     from tideglass.spark.query import QueryOptions, start
-    from tideglass.spark.source import SourceJob
 
     directory, beginning, topology = account.directory, account.beginning, job.compiled.topology
     state = directory.generation(beginning.plan.generation)
@@ -370,7 +370,7 @@ def _start(
 
 def _session(job: Job, directory: JobDirectory, spark: SparkSession | None) -> SparkSession:
     """The session given, else the one of this process, which the first call starts."""
-    from tideglass.spark.session import local_session
+    from tideglass.spark.session.session import local_session
 
     return spark or local_session(job.options.cores, directory.spark_log, _libraries(job))
 
@@ -378,7 +378,7 @@ def _session(job: Job, directory: JobDirectory, spark: SparkSession | None) -> S
 def _libraries(job: Job) -> Libraries | None:
     """What Spark needs besides its own; None for a job without topics."""
     from tideglass.spark.connector import CONNECTOR
-    from tideglass.spark.session import Libraries
+    from tideglass.spark.session.session import Libraries
 
     if not job.topics and not any(isinstance(each, TopicOutput) for each in job.outputs.values()):
         return None

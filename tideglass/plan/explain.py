@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tideglass.bind.spans import look_back_ticks, step_spans_ticks
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.core.types import PARTITION
+from tideglass.operators.aggregates.cells import AggregateSpec
+from tideglass.operators.analytic.functions import AnalyticSpec, AnomalySpec
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import Hopping, Plan, Session, Sliding, Window
+from tideglass.plan.spans import look_back_ticks, step_spans_ticks
 from tideglass.plan.topology import (
     AlignedSendOp,
     AnalyticOp,
@@ -31,8 +33,6 @@ from tideglass.plan.topology import (
     Topology,
     WindowOp,
 )
-from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.analytic import AnalyticSpec, AnomalySpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tideglass.core.types import EVENT_ID, PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
-from tideglass.plan.evaluated import aggregate_spec, analytic_specs, matching_of
+from tideglass.ingress.policies import Policies
 from tideglass.plan.expressions import (
     Expr,
     Literal,
@@ -47,6 +47,7 @@ from tideglass.plan.nodes import (
     Union,
 )
 from tideglass.plan.pruning import by_field_columns, pruned
+from tideglass.plan.specs import aggregate_spec, analytic_specs, matching_of
 from tideglass.plan.streams import (
     Meeting,
     Stream,
@@ -81,7 +82,6 @@ from tideglass.plan.topology import (
     Topology,
     WindowOp,
 )
-from tideglass.temporal.policies import Policies
 
 
 class _Placer:

@@ -18,11 +18,11 @@ from tideglass.core.errors import InputError, Source
 from tideglass.core.limits import Limits
 from tideglass.core.tags import added_field, tag
 from tideglass.core.types import PARTITION, Type
+from tideglass.ingress.policies import Policies
+from tideglass.operators.aggregates.cells import AggregateSpec
+from tideglass.operators.analytic.functions import AnalyticSpec
 from tideglass.plan.expressions import Expr, Ref, references
 from tideglass.plan.nodes import MatchedValue, Named, PatternState, PatternVariable, TimeBound, Window
-from tideglass.temporal.aggregates import AggregateSpec
-from tideglass.temporal.analytic import AnalyticSpec
-from tideglass.temporal.policies import Policies
 
 
 @tag("Rows")
@@ -161,7 +161,7 @@ class WindowOp:
 class AnalyticOp:
     """Analytic functions over the rows of `sources`, which it hands on with their values; stateful.
 
-    `specs` name columns of those rows; see `temporal.analytic`.
+    `specs` name columns of those rows; see `operators.analytic.functions`.
     """
 
     id: int

@@ -23,7 +23,6 @@ from tideglass.core.types import (
     Type,
 )
 from tideglass.plan.expressions import Expr, Path, Ref, fields_to_columns, references, rewrite
-from tideglass.plan.lower import key_of, lower_all, substitute
 from tideglass.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -43,6 +42,7 @@ from tideglass.plan.nodes import (
     StepRef,
     Union,
 )
+from tideglass.plan.to_sql import key_of, lower_all, substitute
 
 #: Types of an input's fields, by their path from the top of the event.
 FieldTypes = Mapping[tuple[str, ...], Type]

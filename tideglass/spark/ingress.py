@@ -16,16 +16,16 @@ from pyspark.taskcontext import TaskContext
 from tideglass.connect.reference.references import NO_REFERENCES, Known, References
 from tideglass.core.errors import StateError
 from tideglass.core.profile import awaited
+from tideglass.engine.exchange import Sink
+from tideglass.engine.ipc import from_bytes, to_bytes
+from tideglass.engine.messages import Kind, Message
+from tideglass.engine.profiled import profiled
+from tideglass.ingress.partition_watermarks import Peers
+from tideglass.ingress.read_from import ANEW, InputBegin
+from tideglass.ingress.stream import IngressTask
+from tideglass.operators.state.store import MemoryState
 from tideglass.plan.topology import Topology
-from tideglass.runtime.beginning import ANEW, InputBegin
-from tideglass.runtime.chunk import from_bytes, to_bytes
-from tideglass.runtime.exchange import Sink
-from tideglass.runtime.ingress import IngressTask
-from tideglass.runtime.message import Kind, Message
-from tideglass.runtime.peers import Peers
-from tideglass.runtime.profiled import profiled
 from tideglass.spark.processor import message_of, row_of
-from tideglass.temporal.state import MemoryState
 
 _BATCH_ID = "streaming.sql.batchId"
 

@@ -18,13 +18,13 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import EvaluationError
 from tideglass.core.profile import awaited, measured
+from tideglass.engine.exchange import Sink
+from tideglass.engine.ipc import from_bytes, to_bytes
+from tideglass.engine.key_group import KeyGroupTask
+from tideglass.engine.messages import Kind, Message, failure
+from tideglass.engine.profiled import profiled
+from tideglass.operators.state.store import State
 from tideglass.plan.topology import Topology
-from tideglass.runtime.chunk import from_bytes, to_bytes
-from tideglass.runtime.exchange import Sink
-from tideglass.runtime.keyed import KeyGroupTask
-from tideglass.runtime.message import Kind, Message, failure
-from tideglass.runtime.profiled import profiled
-from tideglass.temporal.state import State
 
 MESSAGE_SCHEMA = StructType(
     [

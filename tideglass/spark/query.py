@@ -11,19 +11,19 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tideglass.connect.kafka.topic import TopicOutput
 from tideglass.connect.reference.references import NO_REFERENCES, References
-from tideglass.connect.topics import TopicOutput
+from tideglass.engine.emit_filter import given
+from tideglass.engine.exchange import Sink
+from tideglass.engine.messages import Kind, Message, for_driver, raise_failure
 from tideglass.plan.topology import Topology
-from tideglass.runtime.emission import given
-from tideglass.runtime.exchange import Sink
-from tideglass.runtime.message import Kind, Message, for_driver, raise_failure
 from tideglass.spark.checkpoint import relocate
-from tideglass.spark.failure import explained
-from tideglass.spark.kafka_output import with_heads, write_records
-from tideglass.spark.planners import end_planners
+from tideglass.spark.errors import explained
+from tideglass.spark.file_source import JobSource, SourceJob
+from tideglass.spark.kafka.output import with_heads, write_records
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
-from tideglass.spark.session import LOCAL_CHECKPOINTS
-from tideglass.spark.source import JobSource, SourceJob
+from tideglass.spark.session.planners import end_planners
+from tideglass.spark.session.session import LOCAL_CHECKPOINTS
 
 #: What the driver does with the messages of a batch. May run again for the same batch after a crash.
 Commit = Callable[[int, list[Message]], None]

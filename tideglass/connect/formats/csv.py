@@ -25,7 +25,7 @@ from tideglass.connect.formats.decoded import (
     Ints,
     Refusals,
 )
-from tideglass.connect.formats.json_text import BYTE_ORDER_MARK, newlines, texts_between
+from tideglass.connect.formats.json.text import BYTE_ORDER_MARK, newlines, texts_between
 from tideglass.connect.formats.records import decode_columns
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured

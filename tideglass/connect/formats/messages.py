@@ -23,7 +23,7 @@ from tideglass.connect.formats.decoded import (
     Rejected,
     merge_rejected,
 )
-from tideglass.connect.formats.json_several import decode_payloads
+from tideglass.connect.formats.json.several import decode_payloads
 from tideglass.core.values import unify
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers

@@ -11,7 +11,7 @@ import pyarrow.compute
 
 from tideglass.connect.formats.declared import Declared, apply_types
 from tideglass.connect.formats.decoded import Columns, Decoded, Fields, Ints, Mask, Refusals, column_name
-from tideglass.connect.formats.json import extract_from_records
+from tideglass.connect.formats.json.decode import extract_from_records
 from tideglass.core import types
 from tideglass.core.rows import json_lines
 from tideglass.core.types import PAYLOAD, Type

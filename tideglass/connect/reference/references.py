@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tideglass.connect.inputs.rows import Row
 from tideglass.connect.reference.snapshot import RowsSnapshot, Snapshot
+from tideglass.connect.rows import Row
 from tideglass.core.errors import InputError
 from tideglass.core.time import parse_ticks
 

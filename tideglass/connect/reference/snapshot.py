@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from tideglass.connect.files.reading import Piece, read_piece
+from tideglass.connect.files.stops import is_compressed
+from tideglass.connect.files.unpacking import Unpacked
 from tideglass.connect.formats.decoded import LINE, Decoded, Fields, Rejected
-from tideglass.connect.formats.json import decode_json
-from tideglass.connect.inputs.reading import Piece, read_piece
-from tideglass.connect.inputs.stops import is_compressed
-from tideglass.connect.inputs.unpacking import Unpacked
+from tideglass.connect.formats.json.decode import decode_json
 from tideglass.connect.spec import Format
 from tideglass.core.errors import InputError
 from tideglass.core.rows import compact_json

@@ -1,0 +1,62 @@
+"""A project as an object for programs: what the commands check, explain and run, in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.profile import Profile
+from tideglass.job.runner import RunOptions, Watch, plan_job, run
+from tideglass.project.project import Project, load_project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An ASA project and how it is to be run.
+
+    >>> Job.load("examples/flights").name
+    'flights'
+    """
+
+    project: Project
+    options: RunOptions
+
+    @staticmethod
+    def load(path: str | Path, *, allow_outside: bool = False, **options: Any) -> Job:
+        """The project in a folder. options: those of `RunOptions`, which are those of `tideglass run`.
+
+        allow_outside: the project may name files outside of its folder.
+
+        Raises ProjectError with everything wrong with its files.
+        """
+        return Job(load_project(Path(path), allow_outside=allow_outside), RunOptions(**options))
+
+    @property
+    def name(self) -> str:
+        return self.project.name
+
+    def with_options(self, **options: Any) -> Job:
+        """The same with other options of `RunOptions`."""
+        return replace(self, options=replace(self.options, **options))
+
+    def check(self) -> tuple[str, ...]:
+        """What the compiler warns of. Raises QueryError or ProjectError when the job cannot run."""
+        compiled = plan_job(self.project, self.options).compiled
+        return tuple(warning.render(compiled.source) for warning in compiled.warnings)
+
+    def run(
+        self,
+        watch: Watch | None = None,
+        spark: SparkSession | None = None,
+        profile: Profile | None = None,
+    ) -> Metrics:
+        """Run until the input ends (`once`) or the process is told to stop; see `job.runner.run`.
+
+        spark: a session to run in; by default one of this process is started.
+        """
+        return run(plan_job(self.project, self.options), watch, spark, profile=profile)

@@ -1,0 +1,1 @@
+"""Files as inputs and outputs."""

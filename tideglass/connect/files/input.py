@@ -1,0 +1,418 @@
+"""Files as a stream: which files there are, in which order they are read, and how far (`asa.md` 6.1).
+
+A position is plain JSON: per partition the ordered list of pieces assigned so far. A piece is
+`[file, begin, end, arrival, mark]`: bytes [begin, end) of a file (row groups of a Parquet file) that arrived
+at one time in ticks, and by what the file is known again (`marks`; pieces of earlier versions have none).
+The list only grows, at its end, so what a position names never changes: a file that appears later but sorts
+earlier is read after those already assigned, and what is appended to a file is a new piece. An event's
+`$offset` is its piece and its place in the file, so it does not depend on batches.
+"""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from tideglass.connect.files.marks import FileMark, changed, check_unchanged
+from tideglass.connect.files.reading import Chunk, Piece, read_piece
+from tideglass.connect.files.rotation import (
+    Generation,
+    generations,
+    is_rotated_name,
+    located,
+    mark_of,
+)
+from tideglass.connect.files.stops import bytes_left, is_taken_whole, is_whole, next_stop
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.source import PartitionPosition
+from tideglass.connect.spec import Format, InputSpec, format_of
+from tideglass.core.errors import InputError
+
+#: [file relative to the input's directory, begin, end, arrival time in ticks, mark]
+PieceJson: TypeAlias = list[str | int]
+Position: TypeAlias = Mapping[str, PartitionPosition]
+
+_ONLY = "0"  # name of the partition of an input that has one
+
+
+@dataclass(frozen=True, slots=True)
+class FileInput:
+    """A stream input of files, as an `InputSpec` says.
+
+    recorded: per partition, the pieces an earlier run has read. They are read first, in that order and cut
+    as they were, so that an event has the same place and arrival time whenever it is read again.
+    """
+
+    spec: InputSpec
+    recorded: Mapping[str, PartitionPosition] = field(default_factory=dict[str, PartitionPosition])
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def partitions(self) -> list[str]:
+        """Names of the partitions that exist now, numbers first in their order, then texts.
+
+        Raises InputError if the path does not exist.
+        """
+        if self.spec.partitions == "none":
+            self._files_of(_ONLY)
+            return [_ONLY]
+        root = self.spec.path
+        if not root.is_dir():
+            raise InputError(
+                f"the input {self.spec.name!r} has a partition per folder, but {root} is no folder"
+            )
+        names = [each.name for each in root.iterdir() if each.is_dir() and each.name[0] not in "._"]
+        return sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+
+    def paths(self, partition: str) -> list[Path]:
+        """The files of a partition that are there now, in the order they are read."""
+        folder = self._folder(partition)
+        return [folder / name for name in self._files_of(partition)]
+
+    def latest(self, position: Position, limit_bytes: int | None = None) -> dict[str, list[PieceJson]]:
+        """`position` and all that is there beyond it, at most about `limit_bytes` of it.
+
+        The limit is shared equally by the partitions that have something; at least one event is taken
+        wherever there is one. Called on the driver: reads directories and a few bytes of files.
+        """
+        names = [*self.partitions()]
+        names += [name for name in (*self.recorded, *position) if name not in names]
+        names = list(dict.fromkeys(names))
+        known = {name: [list(piece) for piece in position.get(name, [])] for name in names}
+        waiting = {name: self._recorded_beyond(name, known[name]) for name in names}
+        if not any(waiting.values()):  # what is new comes when all partitions have been read as before
+            waiting = {name: self._waiting(name, known[name]) for name in names}
+        left = limit_bytes
+        # Those with least to read first: what they leave of their share goes to the others.
+        by_size = sorted(
+            names, key=lambda name: (sum(each.left for each in waiting[name]), names.index(name))
+        )
+        for place, name in enumerate(by_size):
+            share = None if left is None else max(1, left // (len(by_size) - place))
+            taken = self._take(name, known[name], waiting[name], share)
+            left = None if left is None else left - taken
+        return known
+
+    def is_replayed(self, position: Position) -> bool:
+        """Whether `position` covers all that is recorded."""
+        return not any(self._recorded_beyond(name, position.get(name, [])) for name in self.recorded)
+
+    def read(
+        self,
+        partition: str,
+        start: PartitionPosition,
+        end: PartitionPosition,
+        fields: Fields,
+        level: str = "1.2",
+    ) -> Iterator[Chunk]:
+        """The events of a partition between two of its positions, in order; the same at every call.
+
+        Raises InputError if a file is gone or shorter than the position says.
+        """
+        for piece in self.pieces(partition, start, end):
+            yield from read_piece(piece, fields, level)
+
+    def pieces(self, partition: str, start: PartitionPosition, end: PartitionPosition) -> Iterator[Piece]:
+        """What there is to read between two positions of a partition, as small values for a task."""
+        _, turns = generations(end)
+        for ordinal, piece in enumerate(end):
+            name, begin, stop, arrival_time_ticks = piece[:4]
+            begin = int(start[ordinal][2]) if ordinal < len(start) else int(begin)
+            if begin < int(stop):
+                yield Piece(
+                    str(self.file_of(partition, piece)),
+                    self.format_of(self.path_of(partition, str(name))),
+                    begin,
+                    int(stop),
+                    ordinal,
+                    int(arrival_time_ticks),
+                    self.spec.delimiter,
+                    self.spec.arrival,
+                    turns[ordinal].title,
+                    self.spec.name,
+                    mark_of(piece),
+                    self.spec.finished or self.spec.rotation != "none",
+                )
+
+    def ended(self, position: Position) -> frozenset[str]:
+        """The partitions whose files are read to their end; none while the input may still grow."""
+        if not self.spec.finished:
+            return frozenset()
+        latest = self.latest(position)
+        return frozenset(
+            name for name, pieces in latest.items() if pieces == [list(p) for p in position.get(name, [])]
+        )
+
+    def is_at_end(self, position: Position) -> bool:
+        """Whether the input is finished and `position` covers all of it."""
+        return self.spec.finished and self.ended(position).issuperset(self.partitions())
+
+    # ------------------------------------------------------------ listing
+
+    def _root(self) -> Path:
+        path = self.spec.path
+        return path.parent if self._is_one_file() or glob.has_magic(path.name) else path
+
+    def _is_one_file(self) -> bool:
+        """Whether the path names a file. One that takes turns may be missing for a moment."""
+        path = self.spec.path
+        return path.is_file() or (
+            self.spec.rotation != "none" and not path.exists() and not glob.has_magic(path.name)
+        )
+
+    def _folder(self, partition: str) -> Path:
+        return self._root() if self.spec.partitions == "none" else self._root() / partition
+
+    def _files_of(self, partition: str) -> list[str]:
+        """Names of the partition's files in reading order, without hidden (`_`, `.`) and temporary ones."""
+        path = self.spec.path
+        if self.spec.partitions == "none" and self._is_one_file():
+            self._see_inside(path)
+            return [path.name] if path.exists() else []
+        folder = self._folder(partition)
+        self._see_inside(folder)
+        if not folder.is_dir():
+            if partition in (_ONLY,):
+                raise InputError(f"the input {self.spec.name!r} has no file or folder {path}")
+            return []
+        pattern = path.name if glob.has_magic(path.name) else "**/*"
+        found = [
+            each.relative_to(folder)
+            for each in folder.glob(pattern)
+            if each.is_file() and not each.name.endswith((".tmp", ".crc"))
+        ]
+        shown = [each for each in found if not any(part[0] in "._" for part in each.parts)]
+        for each in shown:
+            if (folder / each).is_symlink():
+                self._see_inside(folder / each)
+        return sorted(each.as_posix() for each in shown)
+
+    def _see_inside(self, path: Path) -> None:
+        """Raises InputError for a path that leads out of the bounds."""
+        if not self.spec.bounds.hold(path):
+            raise InputError(
+                f"the input {self.spec.name!r} reads {path}, which leads out of the project\n"
+                f"  hint: name the files with --input {self.spec.name}=PATH, or say --allow-outside"
+            )
+
+    def path_of(self, partition: str, name: str) -> Path:
+        """Where a file of that name is."""
+        return self._folder(partition) / name
+
+    def file_of(self, partition: str, piece: Sequence[str | int]) -> Path:
+        """Where the file of a piece is now; where it was if it is nowhere."""
+        path = self.path_of(partition, str(piece[0]))
+        return located(path, mark_of(piece), self.spec.rotation) or path
+
+    def format_of(self, path: Path) -> Format:
+        found = self.spec.format or format_of(path)
+        if found is None:
+            raise InputError(
+                f"the input {self.spec.name!r} does not say its format, and {path.name} does not end in "
+                ".json, .csv, .parquet or .avro; give the input a format"
+            )
+        return found
+
+    # ------------------------------------------------------------ growing
+
+    def _recorded_beyond(self, partition: str, known: PartitionPosition) -> list[_Waiting]:
+        """What is recorded beyond a position."""
+        recorded = self.recorded.get(partition, [])
+        found: list[_Waiting] = []
+        for ordinal in range(max(0, len(known) - 1), len(recorded)):
+            name, begin, stop, arrival = recorded[ordinal][:4]
+            again = ordinal < len(known)
+            begin = int(known[ordinal][2] if again else begin)
+            if begin < int(stop) or not again:
+                path, mark = self.file_of(partition, recorded[ordinal]), mark_of(recorded[ordinal])
+                if mark is not None and begin < int(stop) and path.exists():
+                    check_unchanged(self.name, path, mark, finished=True)
+                file_format = self.format_of(self.path_of(partition, str(name)))
+                left = int(stop) - begin
+                found.append(_Waiting(str(name), path, file_format, begin, int(arrival), left, int(stop)))
+        return found
+
+    def _waiting(self, partition: str, known: PartitionPosition) -> list[_Waiting]:
+        """Files with something to read. Raises InputError for one that is not what it was."""
+        turns, _ = generations(known)
+        rotates = self.spec.rotation != "none"
+        read = self._in_turn(partition, turns) if rotates else self._by_name(partition, known, turns)
+        found: list[_Waiting] = []
+        for name, path, read_to, begins in read:
+            status = os.stat(path)
+            file_format = self.format_of(self.path_of(partition, name))
+            left = bytes_left(path, file_format, read_to, status)
+            if left > 0 or begins:
+                static = path != self.path_of(partition, name) and self.spec.rotation == "copytruncate"
+                arrival_ticks = status.st_mtime_ns // 100
+                found.append(
+                    _Waiting(
+                        name,
+                        path,
+                        file_format,
+                        read_to or 0,
+                        arrival_ticks,
+                        left,
+                        begins=begins,
+                        finished=static,
+                    )
+                )
+        return found
+
+    def _by_name(
+        self, partition: str, known: PartitionPosition, turns: Sequence[Generation]
+    ) -> Iterator[_Read]:
+        """The files that are there, and how far they are read, where a name is always that of one file."""
+        of_name = {turn.name: turn for turn in turns}
+        names = self._files_of(partition)
+        if known and known[-1][0] in names:  # a file that was cut is finished before another begins
+            names.remove(str(known[-1][0]))
+            names.insert(0, str(known[-1][0]))
+        for name in names:
+            path, turn = self.path_of(partition, name), of_name.get(name)
+            if turn is not None:
+                self._check_unchanged(path, turn)
+            yield _Read(name, path, None if turn is None else turn.read_to)
+
+    def _check_unchanged(self, path: Path, turn: Generation) -> None:
+        """Raises InputError for a file that has not only grown since it was read."""
+        if turn.mark is not None:
+            check_unchanged(self.name, path, turn.mark, finished=self.spec.finished)
+        file_format, size = self.format_of(path), os.stat(path).st_size
+        if file_format == "parquet":
+            return
+        if size < turn.read_to:
+            raise changed(self.name, path, f"has become shorter: {size} bytes of {turn.read_to} are left")
+        if size > turn.read_to > 0 and is_taken_whole(path, file_format, size):
+            raise changed(self.name, path, "was read as a whole, and has grown since")
+
+    def _in_turn(self, partition: str, turns: Sequence[Generation]) -> Iterator[_Read]:
+        """The same where files take turns under a name: what is left of earlier ones comes first."""
+        latest = {turn.name: turn for turn in turns}
+        seen: set[int] = set()
+        following: list[str] = []
+        for turn in turns:
+            path = self.path_of(partition, turn.name)
+            file = located(path, turn.mark, self.spec.rotation)
+            is_last = turn is latest[turn.name]
+            if file is None:
+                if is_last and path.exists():
+                    what = (turn.mark and turn.mark.change(path)) or "has been replaced since it was read"
+                    raise changed(self.name, path, f"{what}, and what it was is in no file beside it")
+                continue
+            seen.add(os.stat(file).st_ino)
+            if is_last and file != path and path.exists():
+                following.append(turn.name)
+            if is_last or self.spec.rotation == "rename":
+                yield _Read(turn.name, file, turn.read_to)
+        listed = self._files_of(partition)
+        for name in listed:
+            path = self.path_of(partition, name)
+            if name in following:
+                yield _Read(name, path, None, begins=True)
+            elif (
+                name not in latest
+                and os.stat(path).st_ino not in seen
+                and not is_rotated_name(name, [*listed, *latest])
+            ):
+                yield _Read(name, path, None)
+
+    def _take(
+        self,
+        partition: str,
+        known: list[PieceJson],
+        waiting: Sequence[_Waiting],
+        limit_bytes: int | None,
+    ) -> int:
+        """Append pieces up to the limit; the bytes taken."""
+        taken = 0
+        for each in waiting:
+            if limit_bytes is not None and taken >= limit_bytes:
+                break
+            room = None if limit_bytes is None else limit_bytes - taken
+            end, used = each.begin, 0
+            if each.left > 0:
+                end, used = self._next_stop(each, room)
+            if each.stop is not None:
+                end = min(end, each.stop)
+            elif end <= each.begin and not each.begins:
+                continue
+            mark = _mark(each, end) if each.path.exists() else ()
+            last = known[-1] if known else None
+            # Arrival time never decreases within a partition (`asa.md` 1.1), whatever the names' order.
+            arrival = each.arrival_ticks if last is None else max(int(last[3]), each.arrival_ticks)
+            same_time = last is not None and (last[3] == arrival or self.spec.arrival is not None)
+            continues = last is not None and last[0] == each.name and last[2] == each.begin
+            if last is not None and continues and same_time and not each.begins:
+                known[-1] = [each.name, last[1], end, last[3], *mark]
+            else:
+                known.append([each.name, each.begin, end, arrival, *mark])
+            taken += used
+            if room is not None and room < each.left:
+                break  # the rest of this file comes before anything of the next
+        return taken
+
+    def _next_stop(self, each: _Waiting, room: int | None) -> tuple[int, int]:
+        finished = self.spec.finished or each.finished
+        try:
+            return next_stop(each.path, each.format, each.begin, room, self.spec.delimiter, finished)
+        except FileNotFoundError as error:
+            raise InputError(
+                f"{each.path} was read by an earlier run and must be read again, but is gone"
+            ) from error
+
+
+class _Read(NamedTuple):
+    """A file of a name, read so far (None: never). begins: its turn begins, even if nothing is in it yet."""
+
+    name: str
+    path: Path
+    read_to: int | None
+    begins: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A file with something to read: from `begin` on, `left` bytes, up to `stop` if that is known.
+
+    name: the one it was first seen under; path: where it is. begins: its turn under the name begins.
+    finished: it will not grow though others may.
+    """
+
+    name: str
+    path: Path
+    format: Format
+    begin: int
+    arrival_ticks: int
+    left: int
+    stop: int | None = None
+    begins: bool = False
+    finished: bool = False
+
+
+def _mark(each: _Waiting, end: int) -> tuple[str]:
+    """By what a file that is taken up to `end` is known again."""
+    whole = is_whole(each.path, each.format) or each.format == "parquet"
+    size = os.stat(each.path).st_size if whole else end
+    return (FileMark.of(each.path, size, whole=whole).text(),)
+
+
+def partition_numbers(names: Sequence[str]) -> dict[str, int]:
+    """The number of each partition, as PartitionId shows it: its name if that is a number, else a free one.
+
+    >>> partition_numbers(["1", "7", "JFK", "LGA"])
+    {'1': 1, '7': 7, 'JFK': 0, 'LGA': 2}
+    """
+    numbers: dict[str, int] = {}
+    for name in names:
+        taken = set(numbers.values())
+        own = int(name) if name.isdigit() and int(name) not in taken else None
+        numbers[name] = own if own is not None else next(n for n in itertools.count() if n not in taken)
+    return numbers

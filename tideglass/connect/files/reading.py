@@ -1,0 +1,420 @@
+"""Reading one piece of a file inside a task: blocks of whole rows, decoded one after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from tideglass.connect.files.marks import FileMark, check_unchanged
+from tideglass.connect.files.stops import HEAD_BYTES, is_compressed
+from tideglass.connect.files.unpacking import ByteReader, Unpacked
+from tideglass.connect.formats.arrival import arrival_ticks
+from tideglass.connect.formats.avro import container_blocks, decode_records
+from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
+from tideglass.connect.formats.decoded import (
+    INVALID_COMPRESSION,
+    INVALID_DATA,
+    INVALID_HEADER,
+    LINE,
+    Bytes,
+    Decoded,
+    Fields,
+    Ints,
+    Refusals,
+    Rejected,
+    column_name,
+)
+from tideglass.connect.formats.json.decode import decode_json
+from tideglass.connect.formats.json.document import next_beginning, parts_of
+from tideglass.connect.formats.json.several import decode_lines
+from tideglass.connect.formats.json.text import is_document, newlines, texts_between
+from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
+from tideglass.connect.spec import Arrival
+from tideglass.core import profile
+from tideglass.core.errors import InputError
+from tideglass.core.types import ARRIVAL, OFFSET, Type, field
+
+#: Bytes read at once, about: some 100 000 events of a usual size, so that what a block costs is little of it,
+#: and little enough to stay in the cache.
+BLOCK_BYTES = 1 << 24
+#: Events decoded at once, about.
+BLOCK_EVENTS = 1 << 17
+#: A row longer than this is refused; the service takes events of up to 1 MB.
+LONGEST_ROW_BYTES = 1 << 28
+#: Of an offset, the bits that count bytes (or rows) within a file; those above count files.
+OFFSET_BITS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes [begin, end) of a file, or row groups of Parquet; `ordinal` counts the partition's pieces.
+
+    file: the path below that of the input's partition, the same wherever the input lies. input, mark: whose
+    file it is and by what it is known; None where it need not be. may_be_copied: its content alone counts.
+    """
+
+    path: str
+    format: str
+    begin: int
+    end: int
+    ordinal: int
+    arrival_time_ticks: int
+    delimiter: str = ","
+    arrival: Arrival | None = None
+    file: str = ""
+    input: str = ""
+    mark: FileMark | None = None
+    may_be_copied: bool = True
+
+    def check(self) -> None:
+        """Raises InputError if the file is no longer the one the position was taken of."""
+        if self.mark is not None:
+            check_unchanged(self.input, Path(self.path), self.mark, finished=self.may_be_copied)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Decoded events of one partition, in order.
+
+    table: the columns `Fields` asks for, `$arrival` (int64 ticks) and `$offset` (int64, ascending).
+    file: what the events were read from, as of a Piece; then the last OFFSET_BITS of an offset are a place in
+    it. Empty: offsets are places in the partition.
+    """
+
+    table: pa.Table
+    rejected: tuple[Rejected, ...] = ()
+    bytes_read: int = 0
+    file: str = ""
+
+
+def read_piece(piece: Piece, fields: Fields, level: str = "1.2") -> Iterator[Chunk]:
+    """The events of a piece. Raises InputError if the file is gone, or not the one it was."""
+    wanted = fields
+    if piece.arrival is not None and piece.arrival.path not in fields.paths:
+        wanted = Fields((*fields.paths, piece.arrival.path), fields.whole, fields.payload_types)
+    try:
+        piece.check()
+        for decoded, bytes_read in _decoded(piece, wanted, level):
+            yield _chunk(decoded, bytes_read, piece, fields)
+        piece.check()  # it may have been rewritten meanwhile
+    except FileNotFoundError as error:
+        raise InputError(f"{piece.path} was there when its position was taken, but is gone") from error
+
+
+def _chunk(decoded: Decoded, bytes_read: int, piece: Piece, fields: Fields) -> Chunk:
+    table, rejected = decoded.table, decoded.rejected
+    offsets = table[LINE].to_numpy() | (piece.ordinal << OFFSET_BITS)
+    if piece.arrival is None:
+        arrival: Ints = np.full(table.num_rows, piece.arrival_time_ticks, np.int64)
+    else:
+        name = column_name(piece.arrival.path)
+        arrival, readable = arrival_ticks(table, name, piece.arrival.format)
+        if not readable.all():
+            refusals = Refusals()
+            shown = table[name].filter(pa.array(~readable)).slice(0, 3).to_pylist()
+            message = f"the arrival field {'.'.join(piece.arrival.path)} is missing or holds no time"
+            refusals.add(INVALID_DATA, message, table[LINE].to_numpy()[~readable], shown)
+            rejected = (*rejected, *refusals.all())
+            table, arrival, offsets = table.filter(pa.array(readable)), arrival[readable], offsets[readable]
+        if piece.arrival.path not in fields.paths:
+            table = table.drop_columns([name])
+    table = table.drop_columns([LINE])
+    table = table.append_column(field(ARRIVAL, Type.DATETIME), pa.array(arrival, pa.int64()))
+    table = table.append_column(field(OFFSET, Type.BIGINT), pa.array(offsets, pa.int64()))
+    return Chunk(table, rejected, bytes_read, piece.file)
+
+
+def _decoded(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+    if piece.format == "parquet":
+        yield from _parquet(piece, fields, level)
+        return
+    with open(piece.path, "rb") as raw:
+        packed = Unpacked(raw, piece.end) if is_compressed(piece.path) else None
+        file: ByteReader = raw if packed is None else packed
+        if piece.format == "csv":
+            yield from _csv(piece, file, packed is not None, fields, level)
+        elif piece.format == "avro":
+            yield from _avro(piece, file, fields, level)
+        else:
+            yield from _json(piece, file, packed is not None, fields, level)
+        if packed is not None and packed.broken is not None:
+            refusals = Refusals()
+            message = f"the file is not valid gzip: {packed.broken}"
+            refusals.add(INVALID_COMPRESSION, message, [0], [piece.path])
+            yield decode_nothing(fields, level, refusals), 0
+
+
+def decode_nothing(fields: Fields, level: str, refusals: Refusals) -> Decoded:
+    """No events, but refusals."""
+    return Decoded(decode_json(pa.array([], pa.string()), fields, level).table, refusals.all())
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def _json(
+    piece: Piece, file: ByteReader, compressed: bool, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
+    end = None if compressed else piece.end
+    if piece.begin == 0 and is_document(file.read(min(HEAD_BYTES, HEAD_BYTES if end is None else end))):
+        file.seek(0)
+        yield from _document(piece, file, end, fields, level)
+        return
+    file.seek(piece.begin)
+    for data, bounds, offset in _blocks(file, piece.begin, end, _line_bounds, piece.path):
+        if len(bounds) == 0:
+            yield decode_nothing(fields, level, _too_long(offset)), 0
+        for part in _even_parts(bounds):
+            texts = texts_between(data, part)
+            yield decode_lines(texts, part[:-1] + offset, fields, level), int(part[-1] - part[0])
+
+
+def _document(
+    piece: Piece, file: ByteReader, end: int | None, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
+    """The events of a document, block by block; what of a block is not whole goes to the next one."""
+    data, place, inside, skipping, size = np.zeros(0, np.uint8), 0, False, False, 0
+    last = False
+    while not last:
+        wanted = BLOCK_BYTES if end is None else min(BLOCK_BYTES, end - place - len(data))
+        with profile.part("reading inputs"):
+            block = np.frombuffer(file.read(wanted), np.uint8)
+        if len(block) < wanted and end is not None:
+            raise _shorter(piece.path, place + len(data) + len(block), end)
+        data, size = np.concatenate((data, block)), size + len(block)
+        last = len(block) == 0 if end is None else place + len(data) == end
+        if skipping:  # the rest of an event that is too long
+            behind = next_beginning(data)
+            skipping = behind is None
+            done = behind if behind is not None else len(data) - int(data[-1:].tobytes() == b"\n")
+            data, place = data[done:], place + done
+        found = parts_of(data, inside, last and not _breaks_off(file))
+        texts, starts = found.texts(data)
+        rest = np.array([found.done, len(data)])
+        if last and found.done < len(data) and _is_whole(file, data[found.done :]):
+            texts, starts = pa.concat_arrays([texts, texts_between(data, rest)]), np.append(starts, rest[:1])
+        for start in range(0, len(texts), BLOCK_EVENTS):
+            part = slice(start, start + BLOCK_EVENTS)
+            yield decode_json(texts[part], fields, level, starts[part] + place), size
+            size = 0
+        data, place, inside = data[found.done :], place + found.done, found.inside
+        if len(data) >= LONGEST_ROW_BYTES and not last:
+            yield decode_nothing(fields, level, _too_long(place)), 0
+            data, place, skipping, inside = data[len(data) :], place + len(data), True, False
+
+
+def _even_parts(bounds: Ints) -> Iterator[Ints]:
+    """The bounds of about BLOCK_EVENTS rows at a time, equally many each."""
+    rows = len(bounds) - 1
+    step = _even(rows, BLOCK_EVENTS)
+    for start in range(0, rows, step):
+        yield bounds[start : start + step + 1]
+
+
+def _even(whole: int, wanted: int) -> int:
+    """The size of equal parts near `wanted`: a small rest would cost nearly as much as a full part."""
+    parts = max(1, (whole + wanted // 2) // wanted)
+    return max(1, -(-whole // parts))
+
+
+def _line_bounds(data: Bytes) -> Ints:
+    return np.concatenate(([0], newlines(data) + 1)).astype(np.int64)
+
+
+def _shorter(path: str, left: int, end: int) -> InputError:
+    return InputError(f"{path} has become shorter: {left} bytes of {end} are left")
+
+
+def _too_long(place: int) -> Refusals:
+    refusals = Refusals()
+    refusals.add(INVALID_DATA, f"the event is longer than {LONGEST_ROW_BYTES >> 20} MB", [place])
+    return refusals
+
+
+def _blocks(
+    file: ByteReader, begin: int, end: int | None, bounds_of: Any, path: str
+) -> Iterator[tuple[Bytes, Ints, int]]:
+    """Blocks of whole rows: bytes, the bounds of the rows in them, and the place of the first byte.
+
+    A row longer than allowed is left out; empty bounds stand for it. The last row may lack its line end.
+    The bytes are overwritten by the next block.
+    """
+    # The last block takes what the rows that were cut by the others' ends have left over.
+    room = BLOCK_BYTES if end is None else _even(end - begin, BLOCK_BYTES) + BLOCK_BYTES // 64
+    buffer = np.empty(room, np.uint8)
+    filled, place, skipping = 0, begin, False
+    while True:
+        wanted = len(buffer) - filled if end is None else min(len(buffer) - filled, end - place - filled)
+        with profile.part("reading inputs"):
+            room = memoryview(cast("Any", buffer))[filled : filled + wanted]
+            got = (file.readinto(room) or 0) if wanted else 0
+        if got == 0 and end is not None and place + filled < end:
+            raise _shorter(path, place + filled, end)
+        filled += got
+        last = got == 0 if end is None else place + filled == end
+        with profile.part("decoding events"):
+            bounds = bounds_of(buffer[:filled])
+        if last and bounds[-1] < filled and _is_whole(file, buffer[bounds[-1] : filled]):
+            bounds = np.append(bounds, filled)
+        if skipping and len(bounds) > 1:  # the rest of a row that is too long
+            bounds, skipping = bounds[1:], False
+        if not skipping and len(bounds) > 1:
+            yield buffer[:filled], bounds, place
+        if last:
+            return
+        done = filled if skipping else int(bounds[-1])
+        if done == 0 and filled == len(buffer):
+            if len(buffer) >= LONGEST_ROW_BYTES:
+                yield buffer[:0], np.zeros(0, np.int64), place
+                done, skipping = filled, True
+            else:
+                buffer = np.concatenate((buffer, np.empty_like(buffer)))
+        buffer[: filled - done] = buffer[done:filled].copy()
+        filled -= done
+        place += done
+
+
+def _breaks_off(file: ByteReader) -> bool:
+    """Whether what was read ends in the middle of a compressed file that is broken there."""
+    return isinstance(file, Unpacked) and file.broken is not None and not file.whole
+
+
+def _is_whole(file: ByteReader, row: Bytes) -> bool:
+    """Whether a last row without its line end is whole: unless it ends where a compressed file breaks.
+
+    There it still is if it is a JSON object, since no object begins with another.
+    """
+    if not _breaks_off(file):
+        return True
+    try:
+        return isinstance(json.loads(row.tobytes()), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+# ---------------------------------------------------------------- CSV
+
+
+def _csv(
+    piece: Piece, file: ByteReader, compressed: bool, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
+    end = None if compressed else piece.end
+    head, header, reason, length = b"", None, "", HEAD_BYTES
+    while header is None and not reason:
+        more = file.read(length)
+        head += more
+        complete = head if more or head.endswith(b"\n") else head + b"\n"
+        try:
+            header = read_header(np.frombuffer(complete, np.uint8), piece.delimiter)
+        except ValueError as error:
+            reason = str(error)
+        if header is None and not more:
+            reason = reason or "the file has no header"
+        length *= 2
+    names, rows_begin = header if header is not None else (cast("list[str]", []), 0)
+    begin = max(piece.begin, min(rows_begin, piece.end) if end is not None else rows_begin)
+    file.seek(begin)
+
+    def bounds_of(data: Bytes) -> Ints:
+        return row_bounds(data, piece.delimiter)
+
+    if reason:
+        yield decode_nothing(fields, level, _refused_rows(piece, file, end, bounds_of, reason)), 0
+        return
+    for data, bounds, offset in _blocks(file, begin, end, bounds_of, piece.path):
+        if len(bounds) == 0:
+            yield decode_nothing(fields, level, _too_long(offset)), 0
+        for part in _even_parts(bounds):
+            lines = part[:-1] + offset
+            yield (
+                decode_csv(data, part, names, piece.delimiter, fields, level, lines),
+                int(part[-1] - part[0]),
+            )
+
+
+def _refused_rows(piece: Piece, file: ByteReader, end: int | None, bounds_of: Any, reason: str) -> Refusals:
+    """All rows of a piece whose header cannot be used; at least one, so that the file is seen."""
+    refusals = Refusals()
+    count = -1 if piece.begin == 0 else 0  # the header itself is no event
+    first: Sequence[bytes] = ()
+    for data, bounds, _ in _blocks(file, piece.begin, end, bounds_of, piece.path):
+        count += max(1, len(bounds) - 1)
+        first = first or [data[: int(bounds[1])].tobytes()] if len(bounds) > 1 else first
+    refusals.add(INVALID_HEADER, reason, np.full(max(1, count), piece.begin), first)
+    return refusals
+
+
+# ---------------------------------------------------------------- Avro
+
+
+def _avro(piece: Piece, file: ByteReader, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+    """The events of an object container; where it breaks off, what stands behind counts as one refusal."""
+    place = 0
+    blocks = container_blocks(cast("Any", file))
+    while True:
+        try:
+            with profile.part("reading inputs"):
+                block = next(blocks, None)
+        except ValueError as error:
+            if _breaks_off(file):  # which is told apart, and once
+                return
+            refusals = Refusals()
+            refusals.add(INVALID_DATA, f"the file cannot be read as Avro: {error}", [place], [piece.path])
+            yield decode_nothing(fields, level, refusals), 0
+            return
+        if block is None:
+            return
+        lines = np.arange(place, place + len(block.records))
+        with profile.part("decoding events"):
+            decoded = decode_records(block.records, block.names, fields, level, lines)
+        yield decoded, piece.end if place == 0 else 0
+        place += len(block.records)
+
+
+# ---------------------------------------------------------------- Parquet
+
+
+def _parquet(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+    try:
+        file = cast("Any", pyarrow.parquet).ParquetFile(piece.path)
+        columns = wanted_columns(file.schema_arrow.names, fields)
+        rows = sum(file.metadata.row_group(place).num_rows for place in range(piece.begin))
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        yield _no_parquet("the file", error, np.zeros(1, np.int64), piece, fields, level), 0
+        return
+    for group in range(piece.begin, piece.end):
+        count = file.metadata.row_group(group).num_rows
+        try:
+            # A table without columns forgets how many rows it has.
+            nothing = pa.table({"$nothing": pa.nulls(count)})
+            with profile.part("reading inputs"):
+                table = file.read_row_group(group, columns=columns) if columns else nothing
+        except (pa.ArrowException, OSError) as error:  # the other groups may be whole
+            broken = np.arange(rows, rows + count)
+            yield _no_parquet(f"row group {group}", error, broken, piece, fields, level), 0
+        else:
+            for start in range(0, count, BLOCK_EVENTS):
+                part = table.slice(start, BLOCK_EVENTS)
+                size = file.metadata.row_group(group).total_byte_size if start == 0 else 0
+                lines = np.arange(start, min(count, start + BLOCK_EVENTS)) + rows
+                yield decode_parquet(part, fields, level, lines), size
+        rows += count
+
+
+def _no_parquet(
+    what: str, error: Exception, lines: Ints, piece: Piece, fields: Fields, level: str
+) -> Decoded:
+    """The refusal of the events at `lines`, which `what` of the file holds."""
+    refusals = Refusals()
+    reason = str(error).split("\n", 1)[0]
+    refusals.add(INVALID_DATA, f"{what} cannot be read as Parquet: {reason}", lines, [piece.path])
+    return decode_nothing(fields, level, refusals)

@@ -1,0 +1,104 @@
+"""Files that take turns under one name (logrotate), each read once and to its end.
+
+A file's turn under a name is a generation. In a position all of them have the name they were first seen
+under; which file is meant follows from the marks of their pieces.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tideglass.connect.files.marks import FileMark
+from tideglass.connect.source import PartitionPosition
+from tideglass.connect.spec import Rotation
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A file that was read under a name, up to `read_to`; `number` counts those of the name, from 1.
+
+    mark: None if an earlier version of tideglass has read it.
+    """
+
+    name: str
+    number: int
+    read_to: int
+    mark: FileMark | None
+
+    @property
+    def title(self) -> str:
+        """What tells it from the others."""
+        return self.name if self.number == 1 else f"{self.name}#{self.number}"
+
+
+def mark_of(piece: Sequence[object]) -> FileMark | None:
+    """The mark a piece of a position has, from the version on that gives them."""
+    return FileMark.of_text(str(piece[4])) if len(piece) > 4 else None
+
+
+def generations(position: PartitionPosition) -> tuple[list[Generation], list[Generation]]:
+    """The generations in the order they were begun, and for each piece the one it belongs to."""
+    found: dict[str, list[Generation]] = {}
+    order: list[tuple[str, int]] = []
+    of_pieces: list[Generation] = []
+    for piece in position:
+        name, begin, end = str(piece[0]), int(piece[1]), int(piece[2])
+        of_name = found.setdefault(name, [])
+        place = _continued(of_name, begin, mark_of(piece))
+        if place is None:
+            place = len(of_name)
+            order.append((name, place))
+            of_name.append(Generation(name, place + 1, end, mark_of(piece)))
+        of_name[place] = replace(of_name[place], read_to=end, mark=mark_of(piece) or of_name[place].mark)
+        of_pieces.append(of_name[place])
+    return [found[name][place] for name, place in order], of_pieces
+
+
+def _continued(of_name: Sequence[Generation], begin: int, mark: FileMark | None) -> int | None:
+    """Which generation of a name a piece continues; None if it begins one."""
+    fitting = [n for n, each in enumerate(of_name) if each.read_to == begin]
+    same = [n for n in fitting if (own := of_name[n].mark) and mark and own.inode == mark.inode]
+    if same or fitting:
+        return (same or fitting)[-1]
+    return len(of_name) - 1 if begin > 0 and of_name else None  # behind what is gone and was left out
+
+
+def located(path: Path, mark: FileMark | None, rotation: Rotation) -> Path | None:
+    """The file that was read under `path`, whatever its name is now; None if it is not there."""
+    if mark is None or rotation == "none":
+        return path if path.exists() else None
+    if path.exists() and not mark.is_made_again(path) and mark.change(path) is None:
+        return path
+    return next((each for each in _beside(path) if _is_it(each, mark, rotation)), None)
+
+
+def _is_it(beside: Path, mark: FileMark, rotation: Rotation) -> bool:
+    """Whether a file beside the one of the name is what that was before."""
+    if rotation == "rename" and mark.is_made_again(beside):
+        return False  # its inode comes with a file that is renamed
+    return mark.change(beside) is None and (mark.size > 0 or mark.inode == os.stat(beside).st_ino)
+
+
+def _beside(path: Path) -> list[Path]:
+    """The files whose names a rotation may have made of that of `path`, the newest first."""
+    stem = path.name.split(".", 1)[0]
+    if not path.parent.is_dir():
+        return []
+    found = [
+        each
+        for each in path.parent.iterdir()
+        if each.name != path.name and each.name.startswith(stem) and each.is_file()
+    ]
+    return sorted(found, key=lambda each: (-os.stat(each).st_mtime_ns, each.name))
+
+
+def is_rotated_name(name: str, names: Sequence[str]) -> bool:
+    """Whether a name is that of another file and a number or date, as logrotate gives it.
+
+    >>> is_rotated_name("app.json.1", ["app.json", "app.json.1"]), is_rotated_name("app.json", ["app.json"])
+    (True, False)
+    """
+    return any(name != other and name.startswith((f"{other}.", f"{other}-")) for other in names)

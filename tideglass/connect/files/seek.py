@@ -1,0 +1,98 @@
+"""Finding where in a partition of files the events that arrived from a given time on begin.
+
+By an arrival field the events themselves are looked at, that one field of them, up to the first that
+arrived late enough; without one the files' modification times decide. What cannot be read from its middle
+(compressed files, JSON documents, row groups of Parquet) is read from its beginning: to read more than is
+needed changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow.parquet
+
+from tideglass.connect.files.input import FileInput, PieceJson
+from tideglass.connect.files.reading import OFFSET_BITS
+from tideglass.connect.files.stops import HEAD_BYTES, holds_document, is_whole
+from tideglass.connect.formats.decoded import Fields
+from tideglass.core.types import ARRIVAL, OFFSET
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A place in a partition: the position before it, and the least offset an event behind it can have."""
+
+    position: list[PieceJson]
+    next_offset: int
+
+
+def seek(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], from_ticks: int | None) -> Found:
+    """The place of the first event of `pieces` that arrived at `from_ticks` or later; None: of the first.
+
+    Raises InputError for a file that is gone.
+    """
+    if from_ticks is None:
+        return Found([], 0)
+    if source.spec.arrival is None:
+        ordinal = next((n for n, piece in enumerate(pieces) if int(piece[3]) >= from_ticks), len(pieces))
+        return Found([list(piece) for piece in pieces[:ordinal]], ordinal << OFFSET_BITS)
+    for chunk in source.read(partition, [], pieces, Fields((), False)):
+        arrived = chunk.table[ARRIVAL].to_numpy() >= from_ticks
+        if arrived.any():
+            offset = int(chunk.table[OFFSET].to_numpy()[arrived.argmax()])
+            return place_of(source, partition, pieces, offset)
+    return Found([list(piece) for piece in pieces], len(pieces) << OFFSET_BITS)
+
+
+def place_of(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], offset: int) -> Found:
+    """A place from which reading begins with the event at `offset` at the latest."""
+    ordinal, place = offset >> OFFSET_BITS, offset & ((1 << OFFSET_BITS) - 1)
+    before: list[PieceJson] = [list(piece) for piece in pieces[:ordinal]]
+    if ordinal < len(pieces):
+        name, begin, end, *more = pieces[ordinal]
+        cut, first = _cut(source, partition, pieces[ordinal], place)
+        if int(begin) < cut <= int(end):
+            return Found([*before, [name, begin, cut, *more]], (ordinal << OFFSET_BITS) | first)
+    return Found(before, ordinal << OFFSET_BITS)
+
+
+def _cut(source: FileInput, partition: str, piece: Sequence[Any], place: int) -> tuple[int, int]:
+    """Where to begin in a file so that the event at `place` is read, and the place that then comes first."""
+    file_format = source.format_of(source.path_of(partition, str(piece[0])))
+    path = source.file_of(partition, piece)
+    if file_format == "parquet":
+        return _row_group(path, place)
+    if is_whole(path, file_format) or (file_format == "json" and holds_document(path, path.stat().st_size)):
+        return 0, 0
+    begin = _line_begin(path, place) if file_format == "json" else place
+    return begin, begin
+
+
+def _line_begin(path: Path, place: int) -> int:
+    """Where the line begins that a place is on: a line may hold several events."""
+    with open(path, "rb") as file:
+        begin = place
+        while begin > 0:
+            start = max(0, begin - HEAD_BYTES)
+            file.seek(start)
+            found = file.read(begin - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            begin = start
+    return 0
+
+
+def _row_group(path: Path, row: int) -> tuple[int, int]:
+    """The row group a row is in, and its first row."""
+    metadata = cast("Any", pyarrow.parquet).read_metadata(path)
+    first = 0
+    for group in range(metadata.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        if row < first + rows:
+            return group, first
+        first += rows
+    return metadata.num_row_groups, first

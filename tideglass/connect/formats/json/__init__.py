@@ -1,0 +1,1 @@
+"""JSON to columns: a fast pass for plain events, a general decoder for all others."""

@@ -1,0 +1,1 @@
+"""Hosts of operators: stages, key groups, and the messages between them."""

@@ -1,0 +1,74 @@
+"""MATCH_RECOGNIZE as it runs: the conditions of its variables as programs over events (`asa.md` 2.14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from tideglass.core.types import ORDER_COLUMNS
+from tideglass.evaluate.program import RowCondition
+from tideglass.operators.patterns.nfa import Definition, EventTest
+from tideglass.operators.patterns.operator import Patterns
+from tideglass.plan.expressions import Call, Expr, references
+from tideglass.plan.to_sql import conjunction
+from tideglass.plan.topology import Matching
+
+
+def patterns_of(matching: Matching, level: str) -> Patterns:
+    """The kernel of a pattern.
+
+    What a condition says of the event alone is asked once for each event, the rest for each way that comes
+    to it; but only what stands in front of that rest, as conditions are evaluated from the left.
+    """
+    definitions: list[Definition] = []
+    extremes = {value.name for value in matching.values if value.function in ("min", "max")}
+    for number, variable in enumerate(matching.variables):
+        own = {v.name for v in matching.values if (v.function, v.variable) == ("last", number)}
+        own |= set(ORDER_COLUMNS)
+        parts = list(_conjuncts(variable.condition))
+        alone = list(takewhile(lambda part, own=own: references(part) <= own, parts))
+        behind = _one_by_one(parts[len(alone) :], extremes)
+        definitions.append(
+            Definition(_test(alone, level) if alone else None, tuple(_test(each, level) for each in behind))
+        )
+    tests = [test for each in definitions for test in (each.alone, *each.behind) if test is not None]
+    read = {name for test in tests for name in test.reads} | set(matching.measured)
+    return Patterns(
+        matching.keys,
+        matching.limit_ticks,
+        matching.columns,
+        tuple(variable.name for variable in matching.variables),
+        tuple(definitions),
+        matching.states,
+        tuple(value for value in matching.values if value.name in read),
+        matching.measured,
+        matching.substreams,
+    )
+
+
+def _conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The conditions that all have to hold, in the order in which they are evaluated."""
+    match condition:
+        case Call(function="and", args=args):
+            for arg in args:
+                yield from _conjuncts(arg)
+        case _:
+            yield condition
+
+
+def _one_by_one(parts: list[Expr], extremes: set[str]) -> Iterator[list[Expr]]:
+    """The conditions together; one that reads Min or Max, which may fail, only behind those before it."""
+    together: list[Expr] = []
+    for part in parts:
+        if together and references(part) & extremes:
+            yield together
+            together = []
+        together.append(part)
+    if together:
+        yield together
+
+
+def _test(parts: list[Expr], level: str) -> EventTest:
+    whole = conjunction(parts)
+    assert whole is not None
+    return EventTest(RowCondition(whole, level), tuple(sorted(references(whole) - set(ORDER_COLUMNS))))

@@ -1,0 +1,41 @@
+"""Which rows of a run are given: those before an output time, or of a replay, are computed and not given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tideglass.core.types import SYSTEM_TIMESTAMP
+from tideglass.engine.exchange import Sink
+from tideglass.engine.messages import Kind, Message
+
+
+@dataclass(frozen=True, slots=True)
+class GivenFrom:
+    """A sink that lets through rows stamped at or after their output's start (`asa.md` 7.2). Picklable.
+
+    from_ticks: per output; one that is absent gives all its rows.
+    """
+
+    sink: Sink
+    from_ticks: Mapping[str, int]
+
+    def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes] | None:
+        start_ticks = self.from_ticks.get(output)
+        if start_ticks is not None:
+            given = table[SYSTEM_TIMESTAMP].to_numpy() >= start_ticks
+            if not given.any():
+                return None
+            if not given.all():
+                table = table.filter(pa.array(given))
+        return self.sink.put(output, table, sender)
+
+
+def given(messages: Sequence[Message]) -> list[Message]:
+    """A batch's messages for the driver, without rows if the batch only did again what a run before did."""
+    reports = [message for message in messages if message.kind is Kind.REPORT]
+    if any(message.json().get("gives") is False for message in reports):
+        return reports
+    return list(messages)

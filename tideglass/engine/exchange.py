@@ -1,0 +1,147 @@
+"""What a sender hands on at the end of a batch: chunks by key group, marks to every key group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from tideglass.connect.reference.references import Known
+from tideglass.core import profile
+from tideglass.core.values import by_columns, unify
+from tideglass.engine.ipc import key_groups_of, partition_groups_of, split, to_bytes
+from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.operators.aggregates.grouping import stack
+from tideglass.operators.progress import Progress
+from tideglass.plan.topology import AlignedSendOp, EmitOp, PartialOp, SendOp, Topology
+
+#: Bytes of rows that wait to be sent as one chunk. Encoded they take a small part of that; left until the end
+#: of a large batch they would be most of what a scan holds.
+CHUNK_BYTES = 1 << 25
+
+
+class Sink(Protocol):
+    """Where the rows of an output go from inside a task."""
+
+    def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes] | None:
+        """Take rows of an output; answers with the message that tells the driver of them, if any."""
+        ...
+
+
+class RowSink:
+    """Passes the rows themselves on to the driver."""
+
+    def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes]:
+        return Kind.ROWS, to_bytes(table)
+
+
+class Exchange:
+    """Collects what one sender (a scan task or a key group of a stage) sends in one batch."""
+
+    def __init__(self, topology: Topology, level: int, sender: str, sink: Sink) -> None:
+        self._topology = topology
+        self._level = level
+        self._sender = sender
+        self._sink = sink
+        self._chunks: dict[int, list[pa.Table]] = {}
+        self._sent: list[Message] = []
+        self._rows: dict[str, list[pa.Table]] = {}
+        self._marks: dict[int, Progress] = {}
+        self._reports: list[Mapping[str, Any]] = []
+        self._forwarded: list[Message] = []
+
+    def send(self, op: SendOp, table: pa.Table) -> None:
+        waiting = self._chunks.setdefault(op.id, [])
+        waiting.append(table)
+        if sum(each.nbytes for each in waiting) >= CHUNK_BYTES:
+            self._send_chunk(op, self._chunks.pop(op.id))
+
+    def emit(self, op: EmitOp, table: pa.Table) -> None:
+        self._rows.setdefault(op.output, []).append(table)
+
+    def mark(self, op_id: int, progress: Progress) -> None:
+        """How far this sender has come at an operator; only exits are told to anyone."""
+        if isinstance(self._topology.op(op_id), SendOp):
+            self._marks[op_id] = progress
+
+    def known(self, known: Known) -> None:
+        """Tell every stage that reads reference data how many snapshots count in this batch."""
+        body = json_body(dict(known))
+        self._forwarded += [
+            Message(key_group, level, Kind.KNOWN, 0, self._sender, body)
+            for level in self._topology.lookup_levels
+            for key_group in range(self._topology.key_groups)
+        ]
+
+    def report(self, facts: Mapping[str, Any]) -> None:
+        self._reports.append(facts)
+
+    def forward(self, message: Message) -> None:
+        """Pass on a message that is for a later level or for the driver."""
+        self._forwarded.append(message)
+
+    def messages(self) -> list[Message]:
+        """Everything, as messages."""
+        driver = self._topology.levels + 1
+        for op_id, tables in self._chunks.items():
+            self._send_chunk(self._send(op_id), tables)
+        self._chunks = {}
+        result = [*self._forwarded, *self._sent, *self._mark_messages()]
+        for output, tables in self._rows.items():
+            for number, alike in enumerate(by_columns(tables)):
+                sender = f"{self._sender} columns {number + 1}" if number else self._sender
+                with profile.part("writing outputs"):
+                    told = self._sink.put(output, unify(alike), sender)
+                if told is not None:
+                    ordinal = self._topology.outputs.index(output)
+                    result.append(Message(0, driver, told[0], ordinal, sender, told[1]))
+        for facts in self._reports:
+            result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, json_body(facts)))
+        return result
+
+    def _send_chunk(self, op: SendOp, tables: list[pa.Table]) -> None:
+        """One message for every key group that has rows; chunks of one sender are named in their order."""
+        with profile.part("combining before the exchange"):
+            joined = self._joined(op, tables)
+        sender = f"{self._sender} chunk {len(self._sent):06}" if self._sent else self._sender
+        count = self._topology.key_groups
+        if isinstance(op, AlignedSendOp):
+            groups = partition_groups_of(joined, op.keys[0], count)
+        else:
+            groups = key_groups_of(joined, op.keys, count)
+        for key_group, part in split(joined, groups, count):
+            self._sent.append(Message(key_group, op.to_level, Kind.DATA, op.id, sender, to_bytes(part)))
+
+    def _joined(self, op: SendOp, tables: list[pa.Table]) -> pa.Table:
+        """The rows of all tables; the cells of partial aggregates have Arrow types of their own."""
+        source = self._topology.op(op.source)
+        if not isinstance(source, PartialOp):
+            return unify(tables)
+        of_sessions = (name for names in source.grouping.session_keys for name in names or ())
+        return stack(tables, tuple(dict.fromkeys((*source.grouping.keys, *of_sessions))))
+
+    def _send(self, op_id: int) -> SendOp:
+        op = self._topology.op(op_id)
+        assert isinstance(op, SendOp)
+        return op
+
+    def _mark_messages(self) -> list[Message]:
+        result: list[Message] = []
+        by_level: dict[int, dict[str, int]] = {}
+        for op_id, progress in self._marks.items():
+            op = self._send(op_id)
+            by_level.setdefault(op.to_level, {})[str(op_id)] = progress.watermark_ticks
+            if progress.substreams is not None and progress.substreams.num_rows:
+                body = to_bytes(progress.substreams)
+                result += [
+                    Message(key_group, op.to_level, Kind.AHEAD, op_id, self._sender, body)
+                    for key_group in range(self._topology.key_groups)
+                ]
+        for level, marks in by_level.items():
+            body = json_body(marks)
+            result += [
+                Message(key_group, level, Kind.MARK, 0, self._sender, body)
+                for key_group in range(self._topology.key_groups)
+            ]
+        return result

@@ -1,0 +1,145 @@
+"""One key group of one stateful stage over one batch: messages in, messages out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.time import BEFORE_ALL_TICKS
+from tideglass.engine.exchange import Exchange, Sink
+from tideglass.engine.ipc import from_bytes
+from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.engine.sender_watermarks import Heard
+from tideglass.engine.stage import Stage
+from tideglass.evaluate.failed_rows import Failed, added, of_plain, to_plain
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import State
+from tideglass.plan.fingerprint import state_ids
+from tideglass.plan.topology import ReceiveOp, Topology
+
+#: Under this name the totals of the rows a stage left out are kept.
+_FAILED = "failed"
+
+
+class KeyGroupTask:
+    """Runs a stage for key groups. Made once per worker; holds no rows between runs.
+
+    remembers: senders may be silent in a batch, and then still are where they said last. Not needed, and
+    its cost not paid, where every sender speaks in every batch, as with a source of our own.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        level: int,
+        sink: Sink,
+        references: References = NO_REFERENCES,
+        *,
+        remembers: bool = False,
+    ) -> None:
+        self.topology = topology
+        self.level = level
+        self.sink = sink
+        self.remembers = remembers
+        self._stage = Stage(topology, level, references)
+        self._receives = [op for op in self._stage.ops if isinstance(op, ReceiveOp)]
+        self._state_ids = state_ids(topology)
+
+    @property
+    def state_ids(self) -> frozenset[int]:
+        """The numbers the state of its operators is kept under; no other state is ever asked for."""
+        return frozenset(self._state_ids[op.id] for op in self._stage.ops)
+
+    def run(
+        self, key_group: int, messages: Iterable[Message], state_of: Callable[[int], State]
+    ) -> list[Message]:
+        """Take a batch's messages, advance every operator, hand on what comes out.
+
+        Chunks are taken in the order of their senders, whatever order they arrive in.
+        state_of: the state kept under a number of `state_ids`.
+        """
+        exchange = Exchange(self.topology, self.level, f"stage {self.level} key group {key_group}", self.sink)
+        chunks: dict[int, list[tuple[str, pa.Table]]] = {}
+        marks: dict[tuple[int, str], Progress] = {}
+        ahead: dict[tuple[int, str], pa.Table] = {}
+        known: dict[str, int] = {}
+        here: list[Message] = []
+        for message in messages:
+            if message.level != self.level:
+                exchange.forward(message)
+            else:
+                here.append(message)
+        here.sort(key=lambda m: (m.kind, m.target, m.sender))
+        for message in here:  # AHEAD sorts before DATA before MARK
+            if message.kind is Kind.AHEAD:
+                ahead[message.target, message.sender] = from_bytes(message.body)
+            elif message.kind is Kind.DATA:
+                chunks.setdefault(message.target, []).append((message.sender, from_bytes(message.body)))
+            elif message.kind is Kind.KNOWN:
+                for name, count in message.json().items():  # inputs may have been told at different times
+                    known[name] = max(count, known.get(name, 0))
+            else:
+                for send, watermark_ticks in message.json().items():
+                    sender = (int(send), message.sender)
+                    marks[sender] = Progress(watermark_ticks, ahead.get(sender))
+        if self.remembers and self._receives:
+            heard = Heard.load(state_of(self._state_ids[self._receives[0].id]))
+            heard.take(marks)
+            marks = heard.marks
+        by_send: dict[int, list[Progress]] = {}
+        for (send, _), came in marks.items():
+            by_send.setdefault(send, []).append(came)
+        entries = {op.id: [table for _, table in chunks.get(op.send, ())] for op in self._receives}
+        progress = {op.id: joint(by_send.get(op.send, [])) for op in self._receives}
+        result = self._stage.run(entries, progress, lambda op_id: state_of(self._state_ids[op_id]), known)
+        for send, table in result.sends:
+            exchange.send(send, table)
+        for emit, table in result.emits:
+            exchange.emit(emit, table)
+        for op_id, came in result.progress.items():
+            exchange.mark(op_id, came)
+        exchange.report(
+            {
+                "level": self.level,
+                "key_group": key_group,
+                "failed": self._failed(result.failed, state_of),
+                "watermark_ticks": min(
+                    (came.watermark_ticks for came in progress.values()), default=BEFORE_ALL_TICKS
+                ),
+            }
+        )
+        return exchange.messages()
+
+    def _failed(self, later: Mapping[int, Failed], state_of: Callable[[int], State]) -> dict[str, Any]:
+        """The rows left out since the run began, kept beside the state of the stage's first operator."""
+        if not self.topology.drops_failing_rows:
+            return {}
+        later = {self._state_ids[op_id]: each for op_id, each in later.items()}
+        state = state_of(self._state_ids[self._receives[0].id])
+        before = state.get(_FAILED)
+        totals = added({} if before is None else of_plain(json.loads(before)), later)
+        if later:
+            state.put(_FAILED, json_body(to_plain(totals)))
+        return to_plain(totals)
+
+
+def joint(senders: list[Progress]) -> Progress:
+    """How far event time has come where several senders of one exchange meet.
+
+    The watermark is the least of theirs; nobody heard from is no watermark. A substream belongs to
+    one partition (`asa.md` 1.7: PartitionId is among its keys), so whoever knows of either knows best.
+    """
+    if not senders:
+        return Progress()
+    tables = [came.substreams for came in senders if came.substreams is not None]
+    watermark_ticks = min(came.watermark_ticks for came in senders)
+    if not tables:
+        return Progress(watermark_ticks)
+    table = pa.concat_tables(tables)
+    ahead = table.filter(pa.array(table["watermark_ticks"].to_numpy() > np.int64(watermark_ticks)))
+    return Progress(watermark_ticks, ahead)

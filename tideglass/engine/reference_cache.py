@@ -1,0 +1,92 @@
+"""Joins with reference data inside a task: which snapshot a row meets, one copy of each per process.
+
+A worker process keeps the tables it has read and indexed for the batches to come. That is memory, not
+state: what a batch sees follows from its rows and from how many snapshots were known when it began.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+import pyarrow as pa
+
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.reference.references import Known, References
+from tideglass.connect.reference.snapshot import Snapshot, no_snapshot
+from tideglass.core.failing import OnFailure
+from tideglass.core.types import SYSTEM_TIMESTAMP
+from tideglass.core.values import unify
+from tideglass.evaluate.program import Program, RowCondition
+from tideglass.operators.joins.reference import ReferenceJoin, ReferenceTable, by_snapshot
+from tideglass.plan.expressions import references
+from tideglass.plan.topology import LookingUp
+
+#: Snapshots of one join that are kept ready: the one that holds, those late and early events meet.
+KEPT_SNAPSHOTS = 3
+#: Joins whose snapshots are kept ready: more than a job has.
+KEPT_JOINS = 32
+
+_tables: OrderedDict[Any, OrderedDict[Snapshot, ReferenceTable]] = OrderedDict()
+
+
+class ReferenceLookup:
+    """One join with reference data. Made once per stage; the tables are the process's."""
+
+    def __init__(self, looking_up: LookingUp, all_references: References, level: str) -> None:
+        self.looking_up = looking_up
+        self._references = all_references
+        self._level = level
+        condition = looking_up.condition
+        self._join = ReferenceJoin(
+            looking_up.kind,
+            looking_up.left_columns,
+            looking_up.right_columns,
+            looking_up.substreams,
+            None if condition is None else RowCondition(condition, level),
+            () if condition is None else tuple(sorted(references(condition))),
+        )
+
+    def run(self, rows: pa.Table, known: Known, on_failure: OnFailure | None = None) -> pa.Table:
+        """The joined rows, each with the snapshot that holds at its `$ts` (A-21).
+
+        Raises EvaluationError as `ReferenceJoin.join` does, and InputError for a row before the first
+        snapshot, and for a snapshot that cannot be read.
+        """
+        name = self.looking_up.input
+        snapshots = self._references.snapshots(name, known[name])
+        times = rows[SYSTEM_TIMESTAMP].to_numpy()
+        parts = by_snapshot(times, [snapshot.effective_ticks for snapshot in snapshots])
+        if -1 in parts:
+            raise no_snapshot(name, snapshots, int(times[parts[-1]].min()))
+        if len(parts) == 1:
+            return self._join.join(rows, self._table(snapshots[next(iter(parts))]), on_failure)
+        made = [
+            self._join.join(rows.take(pa.array(numbers)), self._table(snapshots[place]), on_failure)
+            for place, numbers in parts.items()
+        ]
+        return unify(made)
+
+    def _table(self, snapshot: Snapshot) -> ReferenceTable:
+        looking_up = self.looking_up
+        join = (looking_up.input, looking_up.reference, looking_up.fields, self._level)
+        kept = _tables.setdefault(join, OrderedDict())
+        _tables.move_to_end(join)
+        if len(_tables) > KEPT_JOINS:
+            _tables.popitem(last=False)
+        table = kept.get(snapshot)
+        if table is None:
+            table = kept[snapshot] = self._read(snapshot)
+            if len(kept) > KEPT_SNAPSHOTS:
+                kept.popitem(last=False)
+        kept.move_to_end(snapshot)
+        return table
+
+    def _read(self, snapshot: Snapshot) -> ReferenceTable:
+        looking_up = self.looking_up
+        needed = looking_up.fields
+        fields = Fields(needed.paths, needed.whole, needed.payload_types)
+        rows = snapshot.read(looking_up.input, fields, self._level)
+        program = looking_up.reference
+        made = Program(program.items, program.condition, program.keep, level=self._level).run(rows)
+        return ReferenceTable(made.combine_chunks(), looking_up.keys)

@@ -1,0 +1,280 @@
+"""A stage: the operators of one level, run over one batch for one sender (scan task or key group).
+
+It knows neither driver. Rows come in per entry operator together with how far event time has come
+there; out go rows for other levels, rows for outputs, and how far event time has come at each exit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.core.errors import EvaluationError
+from tideglass.core.failing import OnFailure
+from tideglass.core.profile import part
+from tideglass.core.types import SYSTEM_TIMESTAMP, Type
+from tideglass.core.values import unify
+from tideglass.engine.build_patterns import patterns_of
+from tideglass.engine.reference_cache import ReferenceLookup
+from tideglass.evaluate.apply import applied
+from tideglass.evaluate.failed_rows import Failed, added
+from tideglass.evaluate.failure import located
+from tideglass.evaluate.program import Program, RowCondition
+from tideglass.functions.javascript import define, set_limits
+from tideglass.operators.analytic.functions import AnalyticFunctions
+from tideglass.operators.joins.interval import IntervalJoin
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import State
+from tideglass.operators.windows.aggregate import WindowAggregate
+from tideglass.plan.expressions import references
+from tideglass.plan.topology import (
+    AnalyticOp,
+    ApplyOp,
+    EmitOp,
+    Grouping,
+    JoinOp,
+    LookupOp,
+    Op,
+    PartialOp,
+    PatternOp,
+    ReceiveOp,
+    RowsOp,
+    ScanOp,
+    SendOp,
+    Topology,
+    WindowOp,
+)
+
+pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
+
+
+@dataclass(slots=True)
+class StageResult:
+    """What one run of a stage hands on."""
+
+    sends: list[tuple[SendOp, pa.Table]] = field(default_factory=list[tuple[SendOp, pa.Table]])
+    emits: list[tuple[EmitOp, pa.Table]] = field(default_factory=list[tuple[EmitOp, pa.Table]])
+    progress: dict[int, Progress] = field(default_factory=dict[int, Progress])
+    failed: dict[int, Failed] = field(default_factory=dict[int, Failed])
+
+
+class Stage:
+    """Runs the operators of one level. Made once per task or worker; holds no rows between runs."""
+
+    def __init__(self, topology: Topology, level: int, references: References = NO_REFERENCES) -> None:
+        self.topology = topology
+        set_limits(topology.limits)
+        define(topology.functions)
+        self.ops: tuple[Op, ...] = topology.at(level)
+        self._programs = {
+            op.id: Program(op.rows.items, op.rows.condition, op.rows.keep, level=topology.level)
+            for op in self.ops
+            if isinstance(op, RowsOp)
+        }
+        self._kernels = {
+            op.id: window_aggregate(op.grouping) for op in self.ops if isinstance(op, PartialOp | WindowOp)
+        }
+        self._joins = {op.id: join_of(op, topology.level) for op in self.ops if isinstance(op, JoinOp)}
+        self._analytics = {
+            op.id: AnalyticFunctions(op.specs, op.substreams) for op in self.ops if isinstance(op, AnalyticOp)
+        }
+        self._patterns = {
+            op.id: patterns_of(op.matching, topology.level) for op in self.ops if isinstance(op, PatternOp)
+        }
+        self._lookups = {
+            op.id: ReferenceLookup(op.looking_up, references, topology.level)
+            for op in self.ops
+            if isinstance(op, LookupOp)
+        }
+
+    def run(
+        self,
+        entries: Mapping[int, Sequence[pa.Table]],
+        progress: Mapping[int, Progress],
+        state_of: Callable[[int], State],
+        known: Known,
+    ) -> StageResult:
+        """Run every operator whose entry is in `progress`, in order.
+
+        entries: rows per ScanOp or ReceiveOp id. progress: the watermark at each of them; an entry
+        without progress is not run at all (a scan task runs only its own readers). known: how many snapshots
+        of each reference input count in this batch. Raises EvaluationError with its place for a row that
+        fails, or, if the topology says so, leaves it out and counts it.
+        """
+        result = StageResult(progress=dict(progress))
+        rows: dict[int, list[pa.Table]] = {
+            id_: [table for table in entries.get(id_, ()) if table.num_rows] for id_ in progress
+        }
+        for op in self.ops:
+            with part(f"#{op.id}"):
+                try:
+                    self._advance(op, rows, result, state_of, known)
+                except EvaluationError as error:
+                    raise located(error, self.topology, op.id) from error
+        return result
+
+    def _advance(
+        self,
+        op: Op,
+        rows: dict[int, list[pa.Table]],
+        result: StageResult,
+        state_of: Callable[[int], State],
+        known: Known,
+    ) -> None:
+        """Run one operator: from `rows` of its sources to its own."""
+        match op:
+            case ScanOp() | ReceiveOp():
+                return
+            case WindowOp(id=id_, sources=sources):
+                came = least([result.progress[source] for source in sources])
+                partials = [table for source in sources for table in rows[source]]
+                told = self._on_failure(op, result)
+                closed = self._kernels[id_].advance(partials, came, state_of(id_), told)
+                rows[id_] = [closed] if closed.num_rows else []
+                result.progress[id_] = came
+            case JoinOp(id=id_, left=left, right=right):
+                came = least([result.progress[source] for source in (*left, *right)])
+                lefts = [table for source in left for table in rows[source]]
+                rights = [table for source in right for table in rows[source]]
+                told = self._on_failure(op, result)
+                joined, behind = self._joins[id_].advance(lefts, rights, came, state_of(id_), told)
+                rows[id_] = [] if joined is None else [joined]
+                result.progress[id_] = behind
+            case AnalyticOp(id=id_, sources=sources):
+                came = least([result.progress[source] for source in sources])
+                waiting = [table for source in sources for table in rows[source]]
+                told = self._on_failure(op, result)
+                taken = self._analytics[id_].advance(waiting, came, state_of(id_), told)
+                rows[id_] = [] if taken is None else [taken]
+                result.progress[id_] = came
+            case PatternOp(id=id_, sources=sources):
+                came = least([result.progress[source] for source in sources])
+                events = [table for source in sources for table in rows[source]]
+                told = self._on_failure(op, result)
+                matched, behind = self._patterns[id_].advance(events, came, state_of(id_), told)
+                rows[id_] = [] if matched is None else [matched]
+                result.progress[id_] = behind
+            case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
+                if op.source in result.progress:
+                    result.progress[op.id] = result.progress[op.source]
+                    rows[op.id] = self._stateless(op, rows[op.source], result, known)
+
+    def _on_failure(self, op: Op, result: StageResult) -> OnFailure | None:
+        """What counts the rows an operator leaves out; None if a row that fails stops the job."""
+        if not self.topology.drops_failing_rows:
+            return None
+
+        def take(count: int, error: EvaluationError) -> None:
+            message = located(error, self.topology, op.id).message
+            result.failed = added(result.failed, {op.id: Failed(count, message)})
+
+        return take
+
+    def _stateless(
+        self,
+        op: RowsOp | PartialOp | ApplyOp | LookupOp | SendOp | EmitOp,
+        tables: list[pa.Table],
+        result: StageResult,
+        known: Known,
+    ) -> list[pa.Table]:
+        told = self._on_failure(op, result)
+        match op:
+            case RowsOp():
+                made = [self._programs[op.id].run(table, told) for table in tables]
+                return [table for table in made if table.num_rows]
+            case ApplyOp():
+                made = [applied(op, table, self.topology.level, told) for table in tables]
+                return [table for table in made if table.num_rows]
+            case LookupOp():
+                made = [self._lookups[op.id].run(table, known, told) for table in tables]
+                return [table for table in made if table.num_rows]
+            case PartialOp():
+                return [self._kernels[op.id].partial(unify(tables), told)] if tables else []
+            case SendOp():
+                result.sends += [(op, table) for table in tables]
+            case EmitOp():
+                result.emits += [(op, table) for table in tables]
+        return []
+
+
+def window_aggregate(grouping: Grouping) -> WindowAggregate:
+    """The kernel of a GROUP BY."""
+    return WindowAggregate(
+        grouping.windows,
+        grouping.keys,
+        grouping.aggregates,
+        substreams=grouping.substreams,
+        session_columns=tuple(names or () for names in grouping.session_keys),
+    )
+
+
+def join_of(op: JoinOp, level: str) -> IntervalJoin:
+    """The kernel of a join; what ON asks for beyond keys and time is a row program over pairs."""
+    joining = op.joining
+    return IntervalJoin(
+        joining.kind,
+        joining.keys,
+        joining.bounds,
+        joining.left_columns,
+        joining.right_columns,
+        joining.lower_ticks,
+        joining.upper_ticks,
+        joining.unmatched_ticks,
+        joining.substreams,
+        None if joining.condition is None else RowCondition(joining.condition, level),
+        () if joining.condition is None else tuple(sorted(references(joining.condition))),
+    )
+
+
+def least(all_progress: Sequence[Progress]) -> Progress:
+    """How far event time has come where several streams meet: the least of them (`asa.md` 1.6).
+
+    A substream is as far as the stream in which it is least far.
+    """
+    if len(all_progress) == 1:
+        return all_progress[0]
+    watermark_ticks = min(came.watermark_ticks for came in all_progress)
+    tables = [came.substreams for came in all_progress if came.substreams is not None]
+    if not tables:
+        return Progress(watermark_ticks)
+    keys = pc.unique(pa.concat_tables(tables)["substream"])
+    ticks = np.minimum.reduce([came.of(keys) for came in all_progress])
+    return Progress(watermark_ticks, pa.table({"substream": keys, "watermark_ticks": pa.array(ticks)}))
+
+
+def program_sql(topology: Topology) -> list[tuple[str, str]]:
+    """The SQL of every row program, for people: a title and the text.
+
+    Types belong to values, so the SQL is made chunk by chunk; it is shown here as it is for fields of
+    the types CREATE TABLE declares, text where nothing is declared, and aggregates that are numbers.
+    """
+    declared = {
+        f"$payload.{name}": type_
+        for needed in topology.fields.values()
+        for name, type_ in needed.payload_types
+    }
+    result: list[tuple[str, str]] = []
+    for op in topology.ops:
+        if not isinstance(op, RowsOp):
+            continue
+        exprs = [item.expr for item in op.rows.items]
+        exprs += [op.rows.condition] if op.rows.condition is not None else []
+        types = {name: _shown_type(name, declared) for expr in exprs for name in references(expr)}
+        types |= dict.fromkeys(op.rows.keep, Type.BIGINT)
+        program = Program(op.rows.items, op.rows.condition, op.rows.keep, level=topology.level)
+        result.append((f"program of #{op.id}", program.sql(types)))
+    return result
+
+
+def _shown_type(name: str, declared: Mapping[str, Type]) -> Type:
+    if name == SYSTEM_TIMESTAMP:
+        return Type.DATETIME
+    if name.startswith("$a") and name[2:].isdigit():
+        return Type.BIGINT
+    return declared.get(name, Type.NVARCHAR)

@@ -1,0 +1,1 @@
+"""Programs of expressions over Arrow tables, and what becomes of rows that fail."""

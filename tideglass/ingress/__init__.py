@@ -1,0 +1,1 @@
+"""From events to rows with a system timestamp: time policies, partitions, scans."""

@@ -1,0 +1,94 @@
+"""Partitions that appear while a job runs: where their watermarks start (`docs/decisions/0017`).
+
+A partition nobody knew of is there from its first event on, and starts at the watermark its input has by
+then: the least of the partitions that were there before, each behind its events that arrived earlier. What
+they let pass is settled, so an older event of the new partition is out of order. That is a matter of arrival
+alone: as long as events are read in the order in which they arrived, it does not depend on where batches end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tideglass.connect.files.reading import Chunk
+from tideglass.core.time import AFTER_ALL_TICKS
+from tideglass.core.types import ARRIVAL
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.partition_time import Ingress
+from tideglass.ingress.scan import Scan, ScanState
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a partition gives in a batch, and its state before; `seen` as in `Scan.run`."""
+
+    number: int
+    chunks: Sequence[Chunk]
+    state: ScanState
+    seen: Sequence[SeenSilence] = ()
+
+
+def born(
+    scan: Scan,
+    peers: Sequence[Share],
+    fresh: Mapping[str, tuple[int, Sequence[Chunk]]],
+) -> dict[str, ScanState]:
+    """The states in which partitions begin of which nothing was known before this batch.
+
+    peers: those that were there; without any, all are there from the beginning. fresh: the others, each with
+    its number and what it gives. Of events that arrive at one time, those of the lesser number come first.
+    """
+    if not peers:
+        return {name: ScanState() for name in fresh}
+    there = [_Followed(scan, peer) for peer in peers]
+    states: dict[str, ScanState] = {}
+    for at_ticks, number, name in sorted(
+        (_first_arrival_ticks(chunks), number, name) for name, (number, chunks) in fresh.items()
+    ):
+        for each in there:
+            each.follow(at_ticks, number)
+        marks = [{id_: i.watermark_ticks for id_, i in each.ingress.items()} for each in there]
+        states[name] = ScanState.above(marks)
+        there.append(_Followed(scan, Share(number, fresh[name][1], states[name])))
+    return states
+
+
+class _Followed:
+    """A partition followed through its events of a batch, from one birth to the next."""
+
+    def __init__(self, scan: Scan, share: Share) -> None:
+        self.ingress = {r.id: share.state.ingress.get(r.id, Ingress()) for r in scan.readers}
+        self._scan = scan
+        self._share = share
+        self._waiting = [chunk.table for chunk in share.chunks if chunk.table.num_rows]
+
+    def follow(self, at_ticks: int, number: int) -> None:
+        """Take all events that come before the first of another partition, in the order of arrival."""
+        side = "right" if self._share.number < number else "left"
+        newest_ticks = max(each.last_arrival_ticks for each in self.ingress.values())
+        while self._waiting:
+            table = self._waiting[0]
+            arrived = np.maximum(np.maximum.accumulate(_arrivals(table)), newest_ticks)
+            count = int(np.searchsorted(arrived, at_ticks, side))
+            if count:
+                part = table.slice(0, count)
+                self.ingress = self._scan.behind(self._share.number, part, self.ingress, self._share.seen)
+            if count < table.num_rows:
+                self._waiting[0] = table.slice(count)
+                return
+            del self._waiting[0]
+
+
+def _first_arrival_ticks(chunks: Sequence[Chunk]) -> int:
+    """When a partition's first event arrived; it comes last if it gives none that says so."""
+    tables = (chunk.table for chunk in chunks if chunk.table.num_rows)
+    return next((int(_arrivals(table)[0]) for table in tables), AFTER_ALL_TICKS)
+
+
+def _arrivals(table: pa.Table) -> npt.NDArray[np.int64]:
+    return table[ARRIVAL].fill_null(AFTER_ALL_TICKS).to_numpy()

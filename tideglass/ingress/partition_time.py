@@ -1,0 +1,124 @@
+"""The state of one input partition at the ingress: how far its event time and its arrival have come.
+
+A watermark has two sources, and is the later of the two (`asa.md` 1.5):
+
+* its **events**: the newest system timestamp so far, less the out-of-order tolerance. One value for the
+  partition, or with OVER one for each substream;
+* its **floor**: newest (or, in silence, estimated) arrival, less the late tolerance. One value for the
+  partition, which floors all of its substreams (A-06), because no event to come can be placed before it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tideglass.core.errors import StateError
+from tideglass.core.time import BEFORE_ALL_TICKS
+from tideglass.ingress.decisions import Counters
+from tideglass.operators.progress import Progress
+
+_FORMAT = 1
+_HEADER = b"tideglass.ingress"
+_SCHEMA = pa.schema([pa.field("substream", pa.string()), pa.field("watermark_ticks", pa.int64())])
+
+
+def _no_keys() -> pa.StringArray:
+    return pa.StringArray.from_pandas([], type=pa.string())
+
+
+def _no_ticks() -> npt.NDArray[np.int64]:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ingress:
+    """State of one input partition; a new one has seen nothing. All times in ticks.
+
+    substreams, substream_watermark_ticks: keys whose own watermark is ahead of the floor, each once, in
+    an order that means nothing. A key that is not ahead is not held: its watermark is the floor whether it is
+    held or not, so forgetting it changes nothing (A-07).
+    """
+
+    last_arrival_ticks: int = BEFORE_ALL_TICKS
+    floor_ticks: int = BEFORE_ALL_TICKS
+    event_watermark_ticks: int = BEFORE_ALL_TICKS
+    substreams: pa.StringArray = field(default_factory=_no_keys)
+    substream_watermark_ticks: npt.NDArray[np.int64] = field(default_factory=_no_ticks)
+    counters: Counters = Counters()
+
+    @property
+    def watermark_ticks(self) -> int:
+        """The watermark that holds for every event to come, whatever its substream."""
+        return max(self.event_watermark_ticks, self.floor_ticks)
+
+    @property
+    def progress(self) -> Progress:
+        """The watermark of the partition and, when there are any, of the substreams ahead of it."""
+        if len(self.substreams) == 0:
+            return Progress(self.watermark_ticks)
+        return Progress(self.watermark_ticks, watermarks(self.substreams, self.substream_watermark_ticks))
+
+    def raised(self, floor_ticks: int) -> Ingress:
+        """The same with the floor at least at `floor_ticks`; substreams it reaches are forgotten."""
+        if floor_ticks <= self.floor_ticks:
+            return self
+        keys, own_ticks = ahead(self.substreams, self.substream_watermark_ticks, floor_ticks)
+        return replace(self, floor_ticks=floor_ticks, substreams=keys, substream_watermark_ticks=own_ticks)
+
+    def to_bytes(self) -> bytes:
+        """An Arrow IPC stream of the substreams; the rest is JSON in its schema's metadata."""
+        header = {
+            "format": _FORMAT,
+            "last_arrival_ticks": self.last_arrival_ticks,
+            "floor_ticks": self.floor_ticks,
+            "event_watermark_ticks": self.event_watermark_ticks,
+            "counters": asdict(self.counters),
+        }
+        schema = _SCHEMA.with_metadata({_HEADER: json.dumps(header).encode()})
+        columns = [self.substreams, pa.array(self.substream_watermark_ticks)]
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, schema) as writer:
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+        return sink.getvalue().to_pybytes()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Ingress:
+        """The state `to_bytes` wrote. Raises StateError for anything else."""
+        try:
+            reader = pa.ipc.open_stream(data)
+            header = json.loads((reader.schema.metadata or {})[_HEADER])
+            columns = reader.read_next_batch()
+        except (pa.ArrowException, OSError, StopIteration, KeyError, ValueError) as error:
+            raise StateError(f"the state of an input partition cannot be read: {error}") from error
+        if header["format"] != _FORMAT:
+            raise StateError(
+                f"the state of an input partition has format {header['format']}, this version reads {_FORMAT}"
+            )
+        return cls(
+            last_arrival_ticks=header["last_arrival_ticks"],
+            floor_ticks=header["floor_ticks"],
+            event_watermark_ticks=header["event_watermark_ticks"],
+            substreams=columns["substream"],
+            substream_watermark_ticks=columns["watermark_ticks"].to_numpy(),
+            counters=Counters(**header["counters"]),
+        )
+
+
+def ahead(
+    keys: pa.StringArray, own_ticks: npt.NDArray[np.int64], floor_ticks: int
+) -> tuple[pa.StringArray, npt.NDArray[np.int64]]:
+    """The substreams whose own watermark is ahead of the floor."""
+    held = own_ticks > floor_ticks
+    if held.all():
+        return keys, own_ticks
+    return keys.filter(pa.array(held)), own_ticks[held]
+
+
+def watermarks(keys: pa.StringArray, own_ticks: npt.NDArray[np.int64]) -> pa.Table:
+    """The table `Progress` holds: substream string, watermark_ticks int64."""
+    return pa.Table.from_arrays([keys, pa.array(own_ticks)], schema=_SCHEMA)

@@ -1,0 +1,337 @@
+"""The three event-ordering policies, applied to a chunk of one input partition at once (`asa.md` 1.4, 1.5).
+
+In the rule of `asa.md` 1.5 every event changes what the next one meets, but only through two running
+maxima: that of the times which count (less the tolerance: the watermark the events make) and that of
+the arrivals (less the late tolerance: the floor). So a chunk is two prefix scans and no loop:
+
+    floor_i     = max(floor_{i-1}, arrival_i - late)                  one for all substreams
+    counted_i   = max(event_i, arrival_i - late)                      unless dropped as early or late
+    events_i    = max(events_{i-1}, counted_i - out_of_order)         one a substream
+    watermark_i = max(events_i, floor_i)
+    timestamp_i = max(counted_i, watermark_{i-1})                     or dropped, if that raises it
+
+An event the out-of-order policy drops or raises may stay in the second scan: it lies behind the
+watermark, so less the tolerance it cannot move it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as compute
+
+from tideglass.core.tags import tag
+from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS, TICKS_PER_MINUTE, TICKS_PER_SECOND
+from tideglass.ingress.decisions import Counters, DataError, Decision, data_errors
+from tideglass.ingress.partition_time import Ingress, ahead, watermarks
+
+pc: Any = compute  # its functions are made at import, where a type checker cannot see them
+
+Ticks = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@tag("Policies")
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """The time settings of an input.
+
+    early_ticks: an event further ahead of its arrival is dropped; None turns the rule off.
+    late_ticks: the late tolerance; None is no limit, and then silence moves nothing (A-04).
+    drop: the out-of-order policy `Drop`, which governs late and out-of-order events, not early ones.
+    application_time: False without TIMESTAMP BY; an event is then stamped with its arrival and the
+    settings above do not apply. `idle_allowance_ticks` is for that mode: in silence the watermark
+    follows the estimated arrival at this distance (A-05).
+    """
+
+    early_ticks: int | None = 5 * TICKS_PER_MINUTE  # the service's own limit, not a setting there
+    late_ticks: int | None = None
+    out_of_order_ticks: int = 0
+    drop: bool = False
+    application_time: bool = True
+    idle_allowance_ticks: int = 5 * TICKS_PER_SECOND
+
+    def __post_init__(self) -> None:
+        for name in ("early_ticks", "late_ticks", "out_of_order_ticks", "idle_allowance_ticks"):
+            if (value := getattr(self, name)) is not None and value < 0:
+                raise ValueError(f"{name} is {value}; a tolerance cannot be negative")
+
+    @property
+    def floor_lag_ticks(self) -> int | None:
+        """Distance of the floor behind the newest arrival; None when arrival moves no watermark."""
+        return self.late_ticks if self.application_time else self.idle_allowance_ticks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trace:
+    """The watermark each event met and left; of its substream, if there are any.
+
+    `event_watermark_*` is the part the events alone make, as if arrival moved nothing. BEFORE_ALL_TICKS
+    stands for none yet.
+    """
+
+    watermark_before_ticks: Ticks
+    watermark_after_ticks: Ticks
+    event_watermark_before_ticks: Ticks
+    event_watermark_after_ticks: Ticks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """A chunk behind the policies: one entry an event, in the order they came.
+
+    system_timestamp_ticks: BEFORE_ALL_TICKS where the event was dropped.
+    arrival_time_ticks: as given, but never decreasing.
+    advances: substream, watermark_ticks of the substreams whose own events moved their watermark
+    ahead of the floor; None without substreams. Those the floor alone moved are not listed.
+    ingress: the state behind the chunk; its counters include those of the chunk.
+    """
+
+    system_timestamp_ticks: Ticks
+    arrival_time_ticks: Ticks
+    decision: npt.NDArray[np.uint8]
+    counters: Counters
+    ingress: Ingress
+    advances: pa.Table | None = None
+    trace: Trace | None = None
+
+    @property
+    def kept(self) -> Mask:
+        """True where the event is passed on."""
+        return self.decision < Decision.DROPPED_EARLY
+
+    def data_errors(self, most_examples: int = 3) -> tuple[DataError, ...]:
+        """What belongs in the log, with the places of the first few examples in this chunk."""
+        return data_errors(self.decision, self.arrival_time_ticks, most_examples)
+
+
+def place(
+    policies: Policies,
+    ingress: Ingress,
+    arrival_time_ticks: Ticks,
+    event_time_ticks: Ticks | None = None,
+    *,
+    valid: Mask | None = None,
+    substreams: pa.DictionaryArray | None = None,
+    trace: bool = False,
+) -> Placed:
+    """Give every event of a chunk its system timestamp, or drop it, and move the watermark on.
+
+    The events are of one partition and follow those `ingress` has seen; how they are cut into chunks
+    does not matter. An arrival that runs backwards is raised to the newest before it, and counted.
+
+    valid: False where TIMESTAMP BY gave NULL or no datetime. Such an event, as one outside the years
+    1 to 9999 or with a NULL key, is dropped, but its arrival counts, as that of an early one does (A-03).
+    substreams: the OVER key of each event as canonical text; None without OVER.
+    trace: keep the watermark before and after each event.
+
+    Without TIMESTAMP BY an event is stamped with its arrival. Only one that comes with an arrival
+    behind what silence was taken for is raised to the watermark, and counted as out of order.
+
+    Raises ValueError for arrays that do not fit each other or arrivals no datetime can name.
+    """
+    _check(policies, arrival_time_ticks, event_time_ticks, valid, substreams)
+    arrival = np.maximum(np.maximum.accumulate(arrival_time_ticks), ingress.last_arrival_ticks)
+    if policies.application_time and event_time_ticks is not None:
+        event = event_time_ticks
+        good = (event >= ORIGIN_TICKS) & (event <= LAST_TICKS)
+        if valid is not None:
+            good &= valid
+        event = np.where(good, event, arrival)  # any datetime: keeps differences inside int64
+        drop, out_of_order_ticks = policies.drop, policies.out_of_order_ticks
+        early = _beyond(event - arrival, policies.early_ticks)
+        late = _beyond(arrival - event, policies.late_ticks)
+    else:
+        event, good = arrival, np.ones(len(arrival), dtype=np.bool_)
+        drop, out_of_order_ticks = False, 0
+        early = late = np.zeros(len(arrival), dtype=np.bool_)
+    keyed = np.ones(len(arrival), dtype=np.bool_)
+    if substreams is not None:
+        if substreams.dictionary.null_count:  # the other way an encoded array can say NULL
+            substreams = pc.dictionary_encode(substreams.cast(pa.string()))
+        keyed = np.asarray(pc.is_valid(substreams))
+    counted = good & keyed & ~early
+    late &= counted
+    time = event
+    if late.any():
+        time = np.where(late, arrival - (policies.late_ticks or 0), event)
+        if drop:
+            counted &= ~late
+
+    floor_before, floor_after = _floors(arrival, ingress.floor_ticks, policies.floor_lag_ticks)
+    floor_end_ticks = int(floor_after[-1]) if len(arrival) else ingress.floor_ticks
+    own = np.where(counted, time - out_of_order_ticks, BEFORE_ALL_TICKS)
+    advances: pa.Table | None = None
+    if substreams is None:
+        own_after = np.maximum(np.maximum.accumulate(own), ingress.event_watermark_ticks)
+        own_before = _shifted(own_after, ingress.event_watermark_ticks)
+        state = replace(
+            ingress.raised(floor_end_ticks),
+            event_watermark_ticks=int(own_after[-1]) if len(own) else ingress.event_watermark_ticks,
+        )
+    else:
+        own_before, own_after, state, advances = _scan_substreams(own, substreams, ingress, floor_end_ticks)
+
+    watermark_before = np.maximum(own_before, floor_before)
+    behind = counted & (time < watermark_before)
+    decision = np.zeros(len(arrival), dtype=np.uint8)
+    decision[late] = Decision.DROPPED_LATE if drop else Decision.ADJUSTED_LATE
+    if drop:
+        decision[behind] = Decision.DROPPED_OUT_OF_ORDER
+    else:
+        decision[behind] = Decision.ADJUSTED_OUT_OF_ORDER
+        decision[behind & late] = Decision.ADJUSTED_BOTH
+    decision[early] = Decision.DROPPED_EARLY
+    decision[~keyed] = Decision.DROPPED_NULL_KEY
+    decision[~good] = Decision.DROPPED_BAD_TIMESTAMP
+    counters = Counters.of(decision, int(np.count_nonzero(arrival != arrival_time_ticks)))
+    kept = decision < Decision.DROPPED_EARLY
+    return Placed(
+        system_timestamp_ticks=np.where(kept, np.maximum(time, watermark_before), BEFORE_ALL_TICKS),
+        arrival_time_ticks=arrival,
+        decision=decision,
+        counters=counters,
+        ingress=replace(
+            state,
+            last_arrival_ticks=int(arrival[-1]) if len(arrival) else ingress.last_arrival_ticks,
+            counters=ingress.counters + counters,
+        ),
+        advances=advances,
+        trace=Trace(watermark_before, np.maximum(own_after, floor_after), own_before, own_after)
+        if trace
+        else None,
+    )
+
+
+def idle(
+    policies: Policies, ingress: Ingress, elapsed_ticks: int, started_ticks: int | None = None
+) -> Ingress:
+    """The state after `elapsed_ticks` of silence: the floor follows the estimated arrival.
+
+    With unlimited lateness (A-04) nothing moves. Whoever calls this must log `elapsed_ticks` with the
+    input, or a replay would not reproduce the watermark (`asa.md` 1.5).
+    """
+    until_ticks = estimated_arrival_ticks(ingress, elapsed_ticks, started_ticks)
+    return ingress if until_ticks is None else idle_until(policies, ingress, until_ticks)
+
+
+def estimated_arrival_ticks(ingress: Ingress, elapsed_ticks: int, started_ticks: int | None) -> int | None:
+    """When an event would arrive that came now, after `elapsed_ticks` of silence.
+
+    Silence is counted from the last event, or from `started_ticks` in a partition that has never had one;
+    None without that.
+    """
+    if ingress.last_arrival_ticks != BEFORE_ALL_TICKS:
+        return ingress.last_arrival_ticks + elapsed_ticks
+    return None if started_ticks is None else started_ticks + elapsed_ticks
+
+
+def idle_until(policies: Policies, ingress: Ingress, until_ticks: int) -> Ingress:
+    """The state in silence in which arrival is estimated at `until_ticks`."""
+    if policies.floor_lag_ticks is None:
+        return ingress
+    return ingress.raised(until_ticks - policies.floor_lag_ticks)
+
+
+def _check(
+    policies: Policies,
+    arrival: Ticks,
+    event: Ticks | None,
+    valid: Mask | None,
+    substreams: pa.DictionaryArray | None,
+) -> None:
+    if policies.application_time and event is None:
+        raise ValueError("with TIMESTAMP BY every event needs an event time")
+    if not policies.application_time and substreams is not None:
+        raise ValueError("substreams need TIMESTAMP BY")
+    for name, column in (("event times", event), ("valid flags", valid), ("substream keys", substreams)):
+        if column is not None and len(column) != len(arrival):
+            raise ValueError(f"{len(column)} {name} for {len(arrival)} arrival times")
+    if len(arrival) and not ORIGIN_TICKS <= int(arrival.min()) <= int(arrival.max()) <= LAST_TICKS:
+        raise ValueError("an arrival time is outside the years 1 to 9999")
+
+
+def _beyond(distance_ticks: Ticks, limit_ticks: int | None) -> Mask:
+    """Strictly beyond the limit: an event exactly on it is not (`asa.md` 1.4)."""
+    if limit_ticks is None:
+        return np.zeros(len(distance_ticks), dtype=np.bool_)
+    return distance_ticks > limit_ticks
+
+
+def _shifted(after_ticks: Ticks, first_ticks: int) -> Ticks:
+    """What each event met: what the one before it left."""
+    before_ticks = np.empty_like(after_ticks)
+    before_ticks[1:] = after_ticks[:-1]
+    before_ticks[:1] = first_ticks
+    return before_ticks
+
+
+def _floors(arrival: Ticks, first_ticks: int, lag_ticks: int | None) -> tuple[Ticks, Ticks]:
+    """The partition's floor before and after each event; its own arrival counts from `after` on.
+
+    Whether an event meets its own arrival's floor cannot be told: after the late step it is not behind it.
+    """
+    if lag_ticks is None:
+        after_ticks = np.full(len(arrival), first_ticks, dtype=np.int64)
+    else:
+        after_ticks = np.maximum(arrival - lag_ticks, first_ticks)
+    return _shifted(after_ticks, first_ticks), after_ticks
+
+
+def _scan_substreams(
+    own: Ticks, substreams: pa.DictionaryArray, ingress: Ingress, floor_end_ticks: int
+) -> tuple[Ticks, Ticks, Ingress, pa.Table]:
+    """The scan of `place` per substream; also the state behind it and the watermarks that moved."""
+    texts = substreams.dictionary.cast(pa.string())
+    fresh = texts.filter(pc.invert(pc.is_in(texts, value_set=ingress.substreams))).unique().drop_null()
+    keys = pa.concat_arrays([ingress.substreams, fresh])
+    none = len(keys)  # the place of events without a key: none of them counts
+    start = np.full(none + 1, BEFORE_ALL_TICKS, dtype=np.int64)
+    start[: len(ingress.substreams)] = ingress.substream_watermark_ticks
+    place_of_text = np.append(pc.index_in(texts, value_set=keys).fill_null(none).to_numpy(), none)
+    codes = place_of_text[substreams.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
+
+    # The sort is stable, so within a key events stay in the order they came; 16-bit keys are radix-sorted.
+    order = np.argsort(codes.astype(np.uint16) if none < 2**16 else codes, kind="stable")
+    codes_sorted = codes[order]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = codes_sorted[1:] != codes_sorted[:-1]
+    start_sorted = start[codes_sorted]
+    after_sorted = np.maximum(_segmented_maxima(own[order], first), start_sorted)
+    before_sorted = np.where(first, start_sorted, _shifted(after_sorted, BEFORE_ALL_TICKS))
+    before, after = np.empty_like(own), np.empty_like(own)
+    before[order], after[order] = before_sorted, after_sorted
+
+    end = start.copy()
+    end[codes_sorted] = after_sorted  # the last of a key is written last
+    end, moved = end[:none], end[:none] > np.maximum(start[:none], floor_end_ticks)
+    held, held_ticks = ahead(keys, end, floor_end_ticks)
+    state = replace(
+        ingress, floor_ticks=floor_end_ticks, substreams=held, substream_watermark_ticks=held_ticks
+    )
+    return before, after, state, watermarks(keys.filter(pa.array(moved)), end[moved])
+
+
+def _segmented_maxima(values: Ticks, first: Mask) -> Ticks:
+    """Running maxima that start anew where `first`; BEFORE_ALL_TICKS is less than all.
+
+    Each segment is lifted above the one before it, so that one scan serves all. Where the lift would
+    leave int64 (many keys, far apart in time), the values' ranks are scanned in their place.
+    """
+    present = values != BEFORE_ALL_TICKS
+    if not present.any():
+        return values
+    low_ticks, high_ticks = int(values[present].min()), int(values.max())
+    segment = np.cumsum(first)
+    if (high_ticks - low_ticks + 2) * (int(segment[-1]) + 1) < 2**63:
+        height = high_ticks - low_ticks + 2
+        level = np.where(present, values - (low_ticks - 1), 0) + segment * height
+        level = np.maximum.accumulate(level) - segment * height
+        return np.where(level > 0, level + (low_ticks - 1), BEFORE_ALL_TICKS)
+    distinct, rank = np.unique(values, return_inverse=True)
+    lift = segment * len(distinct)
+    return distinct[np.maximum.accumulate(rank + lift) - lift]

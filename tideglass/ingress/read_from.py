@@ -1,0 +1,45 @@
+"""Where a run that is not the first begins to read, and what it must do again as it was done before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.scan import ScanState
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBegin:
+    """Where reading of an input partition begins. Plain data; travels to the tasks.
+
+    number: that it has among the partitions of its input. position: what of it is not read. next_offset:
+    the least an event behind that can have. seen: its idle periods, as an earlier run saw them.
+    """
+
+    number: int
+    position: Sequence[Sequence[Any]] = ()
+    next_offset: int = 0
+    seen: tuple[SeenSilence, ...] = field(default=())
+
+    @property
+    def state(self) -> ScanState:
+        """The state before the first event."""
+        return ScanState(next_offset=self.next_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class InputBegin:
+    """Where the state of an input begins whose events come from a stream that is not ours.
+
+    partitions: those it has from the beginning. until: per partition of which something is read again, the
+    offset of the first event that is not: what the run before had read gives no rows. None: nothing is.
+    """
+
+    partitions: Mapping[str, PartitionBegin] = field(default_factory=dict[str, PartitionBegin])
+    until: Mapping[str, int] | None = None
+
+
+#: Nothing is known of the input before its first event.
+ANEW = InputBegin()

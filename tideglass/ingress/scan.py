@@ -1,0 +1,475 @@
+"""The scan of one input partition over one batch: decoded chunks in, messages for the stages out.
+
+All readers of the input share the decoded events. For each of them: evaluate TIMESTAMP BY and OVER,
+apply the policies, run the operators of level 0. What must outlive the batch (policies, the reorder
+buffer of plain projections, counters) is a `ScanState`, a value: the caller keeps it under the
+position the batch ends at, so a batch that is run again starts from the same one (`design.md` 4).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from tideglass.connect.files.event_id import event_ids
+from tideglass.connect.files.reading import Chunk
+from tideglass.connect.formats.decoded import Fields, column_name
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.core import profile
+from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
+from tideglass.core.failing import kept_of
+from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
+from tideglass.core.types import (
+    ARRIVAL,
+    EVENT_ID,
+    INPUT,
+    OFFSET,
+    PARTITION,
+    SUBSTREAM,
+    SYSTEM_TIMESTAMP,
+    Type,
+)
+from tideglass.core.types import field as typed_field
+from tideglass.core.values import canonical_text, flat, unify
+from tideglass.engine.exchange import Exchange
+from tideglass.engine.ipc import from_bytes, to_bytes
+from tideglass.engine.messages import Message
+from tideglass.engine.snapshots import Snapshots
+from tideglass.engine.stage import Stage
+from tideglass.evaluate.failed_rows import Failed, added, of_plain, to_plain
+from tideglass.evaluate.failure import located
+from tideglass.evaluate.program import Program
+from tideglass.ingress.idle_periods import SeenSilence, between_silences
+from tideglass.ingress.partition_time import Ingress, watermarks
+from tideglass.ingress.policies import estimated_arrival_ticks, idle_until, place
+from tideglass.operators.progress import Progress, partition_name
+from tideglass.operators.state.reorder import release
+from tideglass.operators.state.store import MemoryState
+from tideglass.plan.expressions import Cast
+from tideglass.plan.fingerprint import state_ids
+from tideglass.plan.nodes import Named
+from tideglass.plan.topology import (
+    ApplyOp,
+    EmitOp,
+    LookupOp,
+    PartialOp,
+    Reader,
+    RowsOp,
+    ScanOp,
+    SendOp,
+    Topology,
+)
+
+pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
+
+_EVENT_TIME = "$event_time"
+
+#: Rows a scan gathers before it runs the operators of level 0 on them: enough for the
+#: pre-aggregation to find equal keys, few enough to stay small in memory.
+ROWS_PER_RUN = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class ScanState:
+    """What one input partition carries from batch to batch.
+
+    ingress: per reader id. held: rows ahead of the watermark, by the number of their EmitOp's state.
+    `totals` count since the run began: rejected, bytes. next_offset: no event to come has a lesser one.
+    quiet_until_ticks: what arrival was estimated at in the silence since the last event, if there was any.
+    failed: rows left out since the run began, by the number of the operator's state.
+    """
+
+    ingress: Mapping[int, Ingress] = field(default_factory=dict[int, Ingress])
+    held: Mapping[int, pa.Table] = field(default_factory=dict[int, pa.Table])
+    totals: Mapping[str, int] = field(default_factory=dict[str, int])
+    next_offset: int = 0
+    failed: Mapping[int, Failed] = field(default_factory=dict[int, Failed])
+    quiet_until_ticks: int = BEFORE_ALL_TICKS
+
+    @classmethod
+    def above(cls, peers: Sequence[Mapping[int, int]]) -> ScanState:
+        """The state of a partition that starts at the least of its peers' watermarks, by reader."""
+        readers = {id_ for peer in peers for id_ in peer}
+        return cls({id_: Ingress().raised(min(peer[id_] for peer in peers)) for id_ in sorted(readers)})
+
+    @property
+    def last_arrival_ticks(self) -> int:
+        """When the newest event arrived; BEFORE_ALL_TICKS for none yet."""
+        return max((each.last_arrival_ticks for each in self.ingress.values()), default=BEFORE_ALL_TICKS)
+
+    @property
+    def heard(self) -> bool:
+        """Whether any event has come."""
+        return self.last_arrival_ticks != BEFORE_ALL_TICKS
+
+    def report(
+        self, input_name: str, partition_name: str, errors: Sequence[object] = (), *, final: bool
+    ) -> dict[str, Any]:
+        """What people are told of the partition: its counters and watermarks by reader."""
+        return {
+            "input": input_name,
+            "partition": partition_name,
+            "rejected": self.totals["rejected"],
+            "bytes": self.totals["bytes"],
+            "errors": errors,
+            "next_offset": self.next_offset,
+            "failed": to_plain(self.failed),
+            "readers": [
+                {
+                    "reader": id_,
+                    "counters": asdict(ingress.counters),
+                    "watermark_ticks": ingress.watermark_ticks,
+                    "last_arrival_ticks": ingress.last_arrival_ticks,
+                    "substreams_ahead": len(ingress.substreams),
+                    "final": final,
+                }
+                for id_, ingress in self.ingress.items()
+            ],
+        }
+
+    def to_bytes(self) -> bytes:
+        parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}
+        parts |= {f"held {id_}": to_bytes(table) for id_, table in self.held.items()}
+        header = json.dumps(
+            {
+                "format": 1,
+                "totals": dict(self.totals),
+                "next_offset": self.next_offset,
+                "failed": to_plain(self.failed),
+                "quiet_until_ticks": self.quiet_until_ticks,
+            }
+        ).encode()
+        schema = pa.schema([("name", pa.string()), ("body", pa.binary())], metadata={b"scan": header})
+        table = pa.table({"name": list(parts), "body": list(parts.values())}, schema=schema)
+        return to_bytes(table)
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> ScanState:
+        """The state `to_bytes` wrote. Raises StateError for anything else."""
+        try:
+            table = from_bytes(body)
+            header = json.loads((table.schema.metadata or {})[b"scan"])
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+            raise StateError(f"the state of an input partition cannot be read: {error}") from error
+        ingress: dict[int, Ingress] = {}
+        held: dict[int, pa.Table] = {}
+        for name, part in zip(table["name"].to_pylist(), table["body"].to_pylist(), strict=True):
+            kind, id_ = name.split()
+            if kind == "ingress":
+                ingress[int(id_)] = Ingress.from_bytes(part)
+            else:
+                held[int(id_)] = from_bytes(part)
+        return cls(
+            ingress,
+            held,
+            header["totals"],
+            header.get("next_offset", 0),
+            of_plain(header.get("failed", {})),
+            header.get("quiet_until_ticks", BEFORE_ALL_TICKS),
+        )
+
+
+def saved_state(snapshots: Snapshots, sender: str, batch: int) -> ScanState:
+    """What a partition carried from `batch` on. Raises StateError where it is missing or damaged.
+
+    sender: the input and the partition.
+    """
+    saved, path = snapshots.load(sender, batch), snapshots.path(sender, batch)
+    if saved is None:  # to begin anew would change rows
+        raise damaged(path, "is missing", REBUILD)
+    try:
+        return ScanState.from_bytes(saved)
+    except StateError as error:
+        raise damaged(path, f"cannot be used ({error})", REBUILD) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How long a partition has been silent at the end of a batch, in ticks; journaled by the caller."""
+
+    elapsed_ticks: int = 0
+    started_ticks: int | None = None
+
+
+class Scan:
+    """Scans partitions of one input. Made once per task."""
+
+    def __init__(self, topology: Topology, input_name: str, references: References = NO_REFERENCES) -> None:
+        self.topology = topology
+        self.input_name = input_name
+        self.readers = tuple(r for r in topology.readers if r.input == input_name)
+        needed = topology.fields[input_name]
+        self.fields = Fields(needed.paths, needed.whole, needed.payload_types)
+        self._stage = Stage(topology, 0, references)
+        self._state_ids = state_ids(topology)
+        self._scan_of = {op.reader: op.id for op in topology.at(0) if isinstance(op, ScanOp)}
+        self._times = {
+            r.id: Program(
+                (
+                    Named(_EVENT_TIME, Cast(r.timestamp, Type.DATETIME, lenient=True)),
+                    *(Named(f"$over{n}", expr) for n, expr in enumerate(r.over)),
+                ),
+                level=topology.level,
+            )
+            for r in self.readers
+            if r.timestamp is not None
+        }
+
+    def run(
+        self,
+        partition: int,
+        partition_name: str,
+        chunks: Iterable[Chunk],
+        state: ScanState,
+        exchange: Exchange,
+        *,
+        silence: Silence | None = None,
+        seen: Sequence[SeenSilence] = (),
+        gives: bool = True,
+        final: bool = False,
+        known: Known | None = None,
+    ) -> tuple[list[Message], ScanState]:
+        """Scan a batch of one partition.
+
+        silence: the partition gave nothing for so long by the end of the batch. seen: the idle periods of
+        an earlier reading of the same events, ascending by offset. gives: the driver is to give the rows of
+        the batch, for no run before has done so. final: the input is finished, so its watermark passes
+        everything and all that is held comes out. known: how many snapshots of each reference input count
+        in this batch.
+        """
+        known = known or {}
+        ingress = {r.id: state.ingress.get(r.id, Ingress()) for r in self.readers}
+        # What an output held that the plan no longer has is let go.
+        kept = {self._state_ids[op.id] for op in self.topology.at(0) if isinstance(op, EmitOp)}
+        held = {number: table for number, table in state.held.items() if number in kept}
+        totals = {"rejected": 0, "bytes": 0, **state.totals}
+        errors: list[dict[str, object]] = []
+        failed = dict(state.failed)
+        gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
+        count, next_offset = 0, state.next_offset
+        silence_held: bool | None = None
+        for chunk in map(partial(self._identified, partition_name), chunks):
+            totals["rejected"] += sum(r.count for r in chunk.rejected)
+            totals["bytes"] += chunk.bytes_read
+            errors += [asdict(r) for r in chunk.rejected]
+            for before, table in between_silences(chunk.table, seen):
+                ingress = self._idle_until(ingress, before)
+                for reader in self.readers:
+                    rows, ingress[reader.id] = self._place(reader, partition, table, ingress[reader.id])
+                    gathered[reader.id].append(rows)
+            if chunk.table.num_rows:
+                was_quiet = state.quiet_until_ticks != BEFORE_ALL_TICKS
+                if silence_held is None and was_quiet and not chunk.table[ARRIVAL].null_count:
+                    silence_held = chunk.table[ARRIVAL][0].as_py() >= state.quiet_until_ticks
+                next_offset = chunk.table[OFFSET][-1].as_py() + 1
+            count += chunk.table.num_rows
+            if count >= ROWS_PER_RUN:
+                failed = added(failed, self._run(gathered, exchange, held, known))
+                gathered = {r.id: [] for r in self.readers}
+                count = 0
+        ingress = self._idle_until(ingress, [each for each in seen if each.offset <= next_offset])
+        quiet_until_ticks = None
+        if silence is not None:
+            quiet_until_ticks = estimated_arrival_ticks(
+                ingress[self.readers[0].id], silence.elapsed_ticks, silence.started_ticks
+            )
+        quiet_ticks = state.quiet_until_ticks if next_offset == state.next_offset else BEFORE_ALL_TICKS
+        if quiet_until_ticks is not None:
+            quiet_ticks = max(quiet_ticks, quiet_until_ticks)
+            ingress = self._idle_until(ingress, [SeenSilence(next_offset, quiet_until_ticks)])
+        failed = added(failed, self._run(gathered, exchange, held, known))
+        progress = {r.id: _progress(r, partition, ingress[r.id], final) for r in self.readers}
+        self._release(held, progress, exchange)
+        for op_id, came in self._stage.run({}, self._entries(progress), _no_state, known).progress.items():
+            exchange.mark(op_id, came)
+        exchange.known(known)
+        waiting = {number: table for number, table in held.items() if table.num_rows}
+        after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
+        report = after.report(self.input_name, partition_name, errors[:20], final=final)
+        told = {"quiet_until_ticks": quiet_until_ticks, "silence_held": silence_held}
+        exchange.report(report | told | {"gives": gives})
+        return exchange.messages(), after
+
+    def behind(
+        self, partition: int, table: pa.Table, ingress: Mapping[int, Ingress], seen: Sequence[SeenSilence]
+    ) -> dict[int, Ingress]:
+        """Every reader's state behind events of a partition; where their rows go is not asked."""
+        after = dict(ingress)
+        for before, part in between_silences(table, seen):
+            after = self._idle_until(after, before)
+            after = {r.id: self._place(r, partition, part, after[r.id])[1] for r in self.readers}
+        return after
+
+    def _identified(self, partition_name: str, chunk: Chunk) -> Chunk:
+        """The chunk with EVENT_ID as a field of its events, if the query asks for it."""
+        if not self.topology.fields[self.input_name].event_ids:
+            return chunk
+        ids = event_ids(self.input_name, partition_name, chunk)
+        column = typed_field(column_name((EVENT_ID,)), Type.NVARCHAR)
+        return replace(chunk, table=chunk.table.append_column(column, ids))
+
+    def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[SeenSilence]) -> dict[int, Ingress]:
+        """Every reader's state after the silences; how they are ordered does not matter."""
+        if not silences:
+            return ingress
+        until_ticks = max(each.until_ticks for each in silences)
+        return {r.id: idle_until(r.policies, ingress[r.id], until_ticks) for r in self.readers}
+
+    def _place(
+        self, reader: Reader, partition: int, table: pa.Table, ingress: Ingress
+    ) -> tuple[pa.Table, Ingress]:
+        """Decoded events of one reader behind its policies, with their system columns."""
+        given = table[ARRIVAL]
+        arrival = given.fill_null(0).to_numpy()
+        event_time, valid, substreams, texts = None, None, None, None
+        # What TIMESTAMP BY sees as $partition and $arrival are the event's own.
+        table = with_system_columns(table, arrival, arrival, reader.id, partition)
+        if reader.timestamp is not None:
+            with profile.part("TIMESTAMP BY"):
+                times = self._times_of(reader, table)
+            column = times[_EVENT_TIME]
+            if column.type == pa.null():
+                column = pa.chunked_array([pa.nulls(table.num_rows, pa.int64())])
+            valid = np.asarray(column.is_valid())
+            event_time = column.fill_null(0).to_numpy()
+            if given.null_count:
+                arrival = np.where(np.asarray(given.is_valid()), arrival, event_time)
+            if reader.over:
+                texts = substream_texts(times, len(reader.over), partition)
+                substreams = texts.dictionary_encode()
+        with profile.part("time policies"):
+            placed = place(reader.policies, ingress, arrival, event_time, valid=valid, substreams=substreams)
+        rows = with_system_columns(
+            table, placed.system_timestamp_ticks, placed.arrival_time_ticks, reader.id, partition
+        )
+        if texts is not None:
+            rows = rows.append_column(typed_field(SUBSTREAM, Type.NVARCHAR), texts)
+        if not placed.kept.all():
+            rows = rows.filter(pa.array(placed.kept))
+        return rows, placed.ingress
+
+    def _times_of(self, reader: Reader, table: pa.Table) -> pa.Table:
+        """The values of TIMESTAMP BY and OVER.
+
+        Raises EvaluationError for a row that makes one fail; if failing rows are left out, it has no time
+        (`asa.md` 1.2), and so is counted where events without a timestamp are.
+        """
+        program = self._times[reader.id]
+        try:
+            return program.run(table)
+        except EvaluationError as error:
+            if not self.topology.drops_failing_rows:
+                raise located(error, self.topology) from error
+        kept = kept_of(table.num_rows, program.failing(table))
+        places = np.cumsum(np.asarray(kept)) - 1
+        return program.run(table.filter(kept)).take(pa.array(places, mask=~np.asarray(kept)))
+
+    def _entries(self, by_reader: Mapping[int, Progress]) -> dict[int, Progress]:
+        return {self._scan_of[id_]: came for id_, came in by_reader.items()}
+
+    def _run(
+        self,
+        gathered: Mapping[int, list[pa.Table]],
+        exchange: Exchange,
+        held: dict[int, pa.Table],
+        known: Known,
+    ) -> Mapping[int, Failed]:
+        """Run the operators of level 0 over the gathered rows; rows for outputs join the held ones.
+
+        Answers with the rows that were left out.
+        """
+        entries = {self._scan_of[id_]: tables for id_, tables in gathered.items()}
+        result = self._stage.run(entries, {id_: Progress() for id_ in entries}, _no_state, known)
+        for send, table in result.sends:
+            exchange.send(send, table)
+        for emit, table in result.emits:
+            number = self._state_ids[emit.id]
+            before = held.get(number)
+            held[number] = table if before is None else unify([before, table])
+        return {self._state_ids[op_id]: each for op_id, each in result.failed.items()}
+
+    def _release(
+        self, held: dict[int, pa.Table], progress: Mapping[int, Progress], exchange: Exchange
+    ) -> None:
+        """Hand over held rows the watermark has reached, in order (`asa.md` 1.4: buffered and sorted)."""
+        reader_of = self._readers_of_emits()
+        for op in self.topology.at(0):
+            number = self._state_ids[op.id]
+            if isinstance(op, EmitOp) and number in held:
+                out, rest = release(None, held[number], progress[reader_of[op.id]])
+                if out.num_rows:
+                    exchange.emit(op, out)
+                if rest is None:
+                    del held[number]
+                else:
+                    held[number] = rest
+
+    def _readers_of_emits(self) -> dict[int, int]:
+        result: dict[int, int] = {}
+        reader_of: dict[int, int] = {}
+        for op in self.topology.at(0):
+            if isinstance(op, ScanOp):
+                reader_of[op.id] = op.reader
+            elif isinstance(op, RowsOp | PartialOp | ApplyOp | LookupOp | SendOp | EmitOp):
+                reader_of[op.id] = reader_of[op.source]
+                if isinstance(op, EmitOp):
+                    result[op.id] = reader_of[op.id]
+        return result
+
+
+def with_system_columns(
+    table: pa.Table,
+    system_timestamp_ticks: np.ndarray,
+    arrival_time_ticks: np.ndarray,
+    input_: int,
+    partition: int,
+) -> pa.Table:
+    """The rows with their place in the total order."""
+    rows = table.num_rows
+    offset = table[OFFSET]
+    names = (SYSTEM_TIMESTAMP, ARRIVAL, INPUT, PARTITION, OFFSET)
+    values = (
+        pa.array(system_timestamp_ticks, type=pa.int64()),
+        pa.array(arrival_time_ticks, type=pa.int64()),
+        pa.array(np.full(rows, input_, dtype=np.int64)),
+        pa.array(np.full(rows, partition, dtype=np.int64)),
+        offset,
+    )
+    types = (Type.DATETIME, Type.DATETIME, Type.BIGINT, Type.BIGINT, Type.BIGINT)
+    plain = table.drop_columns([name for name in names if name in table.column_names])
+    for name, value, type_ in zip(names, values, types, strict=True):
+        plain = plain.append_column(typed_field(name, type_), value)
+    return plain
+
+
+def substream_texts(times: pa.Table, keys: int, partition: int) -> pa.Array:
+    """The name of each event's substream; NULL where a part of its key is NULL (`asa.md` 1.2)."""
+    names = [f"$over{n}" for n in range(keys)]
+    texts = canonical_text(times, names)
+    missing = None
+    for name in names:
+        is_null = pc.is_null(times[name])
+        missing = is_null if missing is None else pc.or_(missing, is_null)
+    named = pc.binary_join_element_wise(partition_name(partition), texts, "")
+    return flat(pc.if_else(missing, pa.scalar(None, pa.string()), named))
+
+
+def _progress(reader: Reader, partition: int, ingress: Ingress, final: bool) -> Progress:
+    """How far a reader has come in a partition; with OVER, its substreams are told apart from others'."""
+    came = Progress(AFTER_ALL_TICKS) if final else ingress.progress
+    if not reader.over:
+        return came
+    everyone = watermarks(pa.array([partition_name(partition)]), np.array([came.watermark_ticks], np.int64))
+    ahead = everyone if came.substreams is None else pa.concat_tables([everyone, came.substreams])
+    return Progress(came.watermark_ticks, ahead)
+
+
+def _no_state(_: int) -> MemoryState:
+    raise StateError("an operator of level 0 asked for state")

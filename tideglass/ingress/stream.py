@@ -1,0 +1,317 @@
+"""The ingress of one input whose events come from a stream that is not ours: chunks in, messages out.
+
+A source of our own runs the scan where it reads (`spark.file_source`). Other streams spread the rows of a
+partition over tasks, so they are brought together first: here, in the state of one stateful operator,
+each partition's rows are put into order and scanned. The scan's state travels with the operator's, so a
+batch that runs again starts from where the last one ended.
+
+A run that must build its state anew reads again what the run before had read. Such a stream cannot be told
+where a batch is to end, so what comes behind that place is kept here until all inputs have reached theirs
+(`docs/decisions/0010`): no batch mixes rows that were given with rows that were not.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from tideglass.connect.dataframes.input import ALONE, FrameChunk, in_order
+from tideglass.connect.files.reading import Chunk
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.core.errors import StateError
+from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND
+from tideglass.core.types import OFFSET
+from tideglass.engine.exchange import Exchange, Sink
+from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.partition_time import Ingress
+from tideglass.ingress.partition_watermarks import Watermarks
+from tideglass.ingress.read_from import ANEW, InputBegin
+from tideglass.ingress.scan import Scan, ScanState, Silence
+from tideglass.operators.state.store import State
+from tideglass.plan.topology import Topology, check_partitions
+
+_RECORD = "record"
+_KEPT = "chunk"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A partition of the input: its number, when it last gave something, the offset to come."""
+
+    number: int
+    since_ms: int
+    next_offset: int = 0
+
+
+@dataclass(slots=True)
+class Record:
+    """What an ingress remembers besides the states of its scans.
+
+    ended: the input has. known: how many snapshots of each reference input count, as it was last told.
+    replaying: what the run before had read is being read again. kept: the partitions of which something
+    behind that is kept, each by its place in this list.
+    """
+
+    partitions: dict[str, Seen] = field(default_factory=dict[str, Seen])
+    ended: bool = False
+    known: dict[str, int] = field(default_factory=dict[str, int])
+    replaying: bool = False
+    kept: list[str] = field(default_factory=list[str])
+
+    @classmethod
+    def of_plain(cls, saved: Mapping[str, Any]) -> Record:
+        partitions = {name: Seen(**each) for name, each in saved["partitions"].items()}
+        return cls(
+            partitions,
+            saved.get("ended", False),
+            saved.get("known", {}),
+            saved.get("replaying", False),
+            saved.get("kept", []),
+        )
+
+
+class IngressTask:
+    """Scans one input. Made once per worker; holds no rows between runs.
+
+    job: names what the state belongs to; another job's state is refused. None: whoever starts the run sees to
+    that. known: how many snapshots of each reference input count where no message says so. begin: where the
+    state begins, if there is none yet. share: which of several ingresses of the input this is, each of which
+    has the partitions whose numbers leave the same rest; 0 where it is the only one.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        input_name: str,
+        sink: Sink,
+        job: str | None,
+        references: References = NO_REFERENCES,
+        known: Known | None = None,
+        begin: InputBegin = ANEW,
+        share: int = 0,
+    ) -> None:
+        self.topology = topology
+        self.share = share
+        self.input_name = input_name
+        self.sink = sink
+        self.job = job
+        self.begin = begin
+        self._known = known or {}
+        self._scan = Scan(topology, input_name, references)
+
+    @property
+    def idles(self) -> bool:
+        """Whether silence moves a watermark of this input at all (A-04)."""
+        return any(reader.policies.floor_lag_ticks is not None for reader in self._scan.readers)
+
+    def run(
+        self,
+        messages: Iterable[Message],
+        state: State,
+        now_ms: int | None = None,
+        elsewhere: Callable[[], Watermarks] | None = None,
+    ) -> list[Message]:
+        """Scan a batch of every partition known, also of those that gave nothing.
+
+        now_ms: the time of the batch, the same when it runs again; None: silence is not told. elsewhere: how
+        far all partitions of the input had come before the batch; None: all of them are scanned here.
+        """
+        record = self._load(state, now_ms)
+        if record.ended:  # what comes behind the end is no part of the run
+            return []
+        partitions = record.partitions
+        given: dict[str, list[FrameChunk]] = {}
+        kinds: set[Kind] = set()
+        for message in messages:
+            kinds.add(message.kind)
+            if message.kind is Kind.KNOWN:
+                record.known |= message.json()
+            if message.kind is Kind.CHUNK:
+                given.setdefault(message.sender, []).append(
+                    FrameChunk.from_bytes(message.sender, message.body)
+                )
+        final = Kind.END in kinds
+        released = record.replaying and Kind.REPLAYED in kinds
+        record.replaying = record.replaying and not released
+        clock_ms = None if record.replaying else now_ms  # what is read again has its own silences
+        chunks: dict[str, list[Chunk]] = {}
+        next_offsets: dict[str, int] = {}
+        for name in sorted(given):
+            counted = partitions[name].next_offset if name in partitions else 0
+            chunks[name], next_offsets[name] = in_order(given[name], counted)
+        if record.replaying:
+            chunks = self._read_again(chunks, record, state)
+        elif released:
+            chunks = _with_kept(chunks, record, state)
+        fresh = sorted(chunks.keys() - partitions.keys())
+        others: Watermarks = {}
+        if elsewhere is not None and (fresh or (final and not partitions)):
+            others = elsewhere()
+        # Somebody must tell the stages of the end.
+        if final and not (partitions or fresh or others or self.share):
+            fresh = [ALONE]
+        check_partitions(self.topology.readers, self.input_name, len({*partitions, *fresh, *others}))
+        bodies = {name: state.get(_name(name)) for name in partitions}
+        before = {
+            name: self._first(name) if body is None else ScanState.from_bytes(body)
+            for name, body in bodies.items()
+        }
+        # Partitions scanned elsewhere are known as they were before the batch, so these are taken so too.
+        there = [marks for name, marks in others.items() if name not in partitions]
+        there += [
+            {r.id: each.ingress.get(r.id, Ingress()).watermark_ticks for r in self._scan.readers}
+            for each in before.values()
+        ]
+        taken = {each.number for each in partitions.values()}
+        for name in fresh:
+            number = int(name) if name.isdigit() and int(name) not in taken else _first_free(taken)
+            taken.add(number)
+            partitions[name] = Seen(number, clock_ms or 0)
+        before |= dict.fromkeys(fresh, ScanState.above(there))
+        result: list[Message] = []
+        newest_ticks = BEFORE_ALL_TICKS
+        # Those never heard from come last: their clock is that of the others.
+        for name in sorted(
+            partitions, key=lambda name: (_is_mute(before[name], chunks, name), partitions[name].number)
+        ):
+            each, own = partitions[name], chunks.get(name, [])
+            silence = None
+            if not (own or released or clock_ms is None):
+                silence = _silence(each, clock_ms) if before[name].heard else _beside(newest_ticks)
+            sent, after = self._scan.run(
+                each.number,
+                name,
+                own,
+                before[name],
+                Exchange(self.topology, 0, f"{self.input_name}/{name}", self.sink),
+                silence=silence,
+                seen=self._seen(name),
+                gives=not record.replaying,
+                final=final,
+                known={**self._known, **record.known},
+            )
+            result += sent
+            if after.heard:
+                waited_ticks = 0 if silence is None else silence.elapsed_ticks
+                newest_ticks = max(newest_ticks, after.last_arrival_ticks + waited_ticks)
+            if own or released:
+                since_ms = each.since_ms if clock_ms is None else clock_ms
+                partitions[name] = replace(
+                    each, since_ms=since_ms, next_offset=next_offsets.get(name, each.next_offset)
+                )
+            body = after.to_bytes()
+            if body != bodies.get(name):
+                state.put(_name(name), body)
+        record.ended = final
+        self._save(state, record)
+        return result
+
+    def _first(self, partition: str) -> ScanState:
+        """The state of a partition before its first event."""
+        began = self.begin.partitions.get(partition)
+        return ScanState() if began is None else began.state
+
+    def _seen(self, partition: str) -> Sequence[SeenSilence]:
+        began = self.begin.partitions.get(partition)
+        return () if began is None else began.seen
+
+    def _read_again(
+        self, chunks: Mapping[str, Sequence[Chunk]], record: Record, state: State
+    ) -> dict[str, list[Chunk]]:
+        """Of each partition what the run before had read; what lies behind is kept."""
+        until = self.begin.until or {}
+        result: dict[str, list[Chunk]] = {}
+        for name, own in chunks.items():
+            before, behind = cut(own, until[name]) if name in until else ([], list(own))
+            if before:
+                result[name] = before
+            if behind:
+                if name not in record.kept:
+                    record.kept.append(name)
+                bodies = [FrameChunk(name, (0, 0), each).to_bytes() for each in behind]
+                state.append(record.kept.index(name), pa.table({_KEPT: pa.array(bodies, pa.binary())}))
+        return result
+
+    def _load(self, state: State, now_ms: int | None) -> Record:
+        """What is known, with an empty state where the input begins."""
+        saved = state.get(_RECORD)
+        if saved is None:
+            partitions = {
+                name: Seen(each.number, now_ms or 0, each.next_offset)
+                for name, each in self.begin.partitions.items()
+            }
+            return Record(partitions, replaying=self.begin.until is not None)
+        plain: dict[str, Any] = json.loads(saved)
+        if self.job is not None and plain["job"] != self.job:
+            raise StateError(
+                "the checkpoint belongs to another job: the query, the settings, the columns of an input or "
+                "the number of key groups differ\n"
+                "  hint: undo the change, or start with a new checkpointLocation"
+            )
+        return Record.of_plain(plain)
+
+    def _save(self, state: State, record: Record) -> None:
+        body = json_body({"job": self.job, **asdict(record)})
+        if body != state.get(_RECORD):
+            state.put(_RECORD, body)
+
+
+def cut(chunks: Sequence[Chunk], offset: int) -> tuple[list[Chunk], list[Chunk]]:
+    """The chunks of a partition, in order, before an offset and from there on.
+
+    What was refused in a chunk that is cut counts with its first part.
+    """
+    before: list[Chunk] = []
+    behind: list[Chunk] = []
+    for chunk in chunks:
+        offsets = chunk.table[OFFSET].to_numpy()
+        place = int((offsets < offset).sum())
+        if place == len(offsets) and (place or not behind):
+            before.append(chunk)
+        elif place == 0:
+            behind.append(chunk)
+        else:
+            before.append(replace(chunk, table=chunk.table.slice(0, place)))
+            behind.append(Chunk(chunk.table.slice(place)))
+    return before, behind
+
+
+def _with_kept(chunks: Mapping[str, list[Chunk]], record: Record, state: State) -> dict[str, list[Chunk]]:
+    """What was kept of each partition, and what has come now."""
+    result = dict(chunks)
+    for place, name in enumerate(record.kept):
+        bodies = [body for table in state.take(place) for body in table[_KEPT].to_pylist()]
+        kept = [FrameChunk.from_bytes(name, body).chunk for body in bodies]
+        result[name] = [*kept, *chunks.get(name, [])]
+    record.kept = []
+    return result
+
+
+def _is_mute(state: ScanState, chunks: Mapping[str, Sequence[Chunk]], name: str) -> bool:
+    return name not in chunks and not state.heard
+
+
+def _silence(each: Seen, now_ms: int) -> Silence | None:
+    silent_ms = now_ms - each.since_ms
+    if silent_ms <= 0:
+        return None
+    return Silence(silent_ms * TICKS_PER_MILLISECOND, each.since_ms * TICKS_PER_MILLISECOND)
+
+
+def _beside(newest_ticks: int) -> Silence | None:
+    """The silence of a partition that has never given anything: its broker's clock is that of its peers."""
+    return None if newest_ticks == BEFORE_ALL_TICKS else Silence(0, newest_ticks)
+
+
+def _first_free(taken: set[int]) -> int:
+    return next(number for number in itertools.count() if number not in taken)
+
+
+def _name(partition: str) -> str:
+    return f"partition {partition}"

@@ -1,0 +1,1 @@
+"""What a restart would cost: events, time and memory."""

@@ -1,0 +1,1 @@
+"""How far a run came, kept so that the next one can go on."""

@@ -1,0 +1,79 @@
+"""Rows given and rows left out since a generation began, kept beside its state.
+
+The scans keep the counters of the inputs in their own state. What the outputs were given is known to the
+driver alone, which writes it down with every batch, before Spark takes the batch for done. A batch that is
+run again counts once: what was known before it is kept beside what is known after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.errors import REBUILD, damaged
+from tideglass.engine.messages import Kind, Message
+
+#: In the directory of a generation, what its `Counts` are.
+COUNTS = "counts.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a generation has given.
+
+    batch: the last one that is counted; None before the first. rows: per output, up to that batch.
+    rows_before: per output, up to the batch before. stages: the last report of each key group of a stage that
+    has left out rows.
+    """
+
+    batch: int | None = None
+    rows: Mapping[str, int] = field(default_factory=dict[str, int])
+    rows_before: Mapping[str, int] = field(default_factory=dict[str, int])
+    stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Any])
+
+    @staticmethod
+    def load(generation: Path) -> Counts:
+        """What `save` wrote; nothing where it wrote nothing. Raises StateError for what is none.
+
+        An earlier version wrote none: what it gave is not counted.
+        """
+        path = generation / COUNTS
+        try:
+            return Counts(**unsealed(json.loads(path.read_bytes())))
+        except FileNotFoundError:
+            return Counts()
+        except (ValueError, TypeError) as error:
+            raise damaged(path, f"does not say how many rows were given ({error})", REBUILD) from error
+
+    def save(self, generation: Path) -> None:
+        replace_file(generation / COUNTS, json.dumps(sealed(asdict(self))).encode())
+
+    def after(self, batch: int, rows: Mapping[str, int], messages: Iterable[Message]) -> Counts:
+        """The counts after one more batch, or after the last one once more.
+
+        >>> once = Counts().after(0, {"o": 2}, []).after(1, {"o": 3}, [])
+        >>> once.rows, once.after(1, {"o": 3}, []).rows
+        ({'o': 5}, {'o': 5})
+        """
+        before = self.up_to(batch - 1)
+        total = {name: before.get(name, 0) + rows.get(name, 0) for name in {**before, **rows}}
+        stages = dict(self.stages)
+        for message in messages:
+            report = message.json() if message.kind is Kind.REPORT else {}
+            if "level" in report and report.get("failed"):
+                stages[f"{report['level']}/{report['key_group']}"] = report
+        return Counts(batch, total, before, stages)
+
+    def up_to(self, batch: int | None) -> Mapping[str, int]:
+        """Rows per output of all batches up to one that is done; None: of none.
+
+        >>> counts = Counts(3, {"o": 5}, {"o": 2})
+        >>> counts.up_to(3), counts.up_to(2)
+        ({'o': 5}, {'o': 2})
+        """
+        done = -1 if batch is None else batch
+        return self.rows if self.batch is None or self.batch <= done else self.rows_before

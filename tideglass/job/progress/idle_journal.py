@@ -1,0 +1,92 @@
+"""The journal of idle periods: what estimated arrival times moved the watermarks of a job (`asa.md` 1.5).
+
+One line for each, added when the batch that saw it is committed; of those at one place of a partition the
+last counts. A run that reads the same events again applies them at the same places. Once the next event has
+arrived no earlier than estimated, an idle period has changed nothing and is forgotten.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tideglass.core.durable import append_lines, read_lines, replace_file, sealed, unsealed
+from tideglass.core.errors import FRESH, damaged
+from tideglass.ingress.idle_periods import SeenSilence
+
+#: An input and one of its partitions, by their names.
+Place: TypeAlias = tuple[str, str]
+
+#: A silent partition adds a line a second; a longer file is written anew with what counts.
+LONGEST_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class SilenceJournal:
+    """The journal in the file `path`."""
+
+    path: Path
+    _until_ticks: dict[Place, dict[int, int]] = field(default_factory=dict[Place, Any])
+    _loaded: bool = False
+    _most_bytes: int = LONGEST_BYTES
+
+    def of(self, place: Place) -> tuple[SeenSilence, ...]:
+        """The idle periods of a partition, in the order of their places."""
+        self._load()
+        return tuple(SeenSilence(*each) for each in sorted(self._until_ticks.get(place, {}).items()))
+
+    def take(self, report: Mapping[str, Any]) -> None:
+        """Add what the report of a scan tells, if it tells of silence. Taking one again changes nothing."""
+        if "silence_held" not in report:
+            return
+        self._load()
+        known = self._until_ticks.setdefault((report["input"], report["partition"]), {})
+        if report["silence_held"]:
+            before = [offset for offset in known if offset < report["next_offset"]]
+            known.pop(max(before, default=-1), None)
+        until_ticks = report["quiet_until_ticks"]
+        if until_ticks is None:
+            return
+        if known.get(report["next_offset"], until_ticks - 1) >= until_ticks:
+            return
+        known[report["next_offset"]] = until_ticks
+        line = _line((report["input"], report["partition"]), report["next_offset"], until_ticks)
+        append_lines(self.path, [line])
+        if self.path.stat().st_size > self._most_bytes:
+            self._write_anew()
+            self._most_bytes = max(LONGEST_BYTES, 2 * self.path.stat().st_size)
+
+    def forget(self) -> None:
+        """A job that begins anew has no idle periods yet."""
+        self._until_ticks, self._loaded = {}, True
+        self.path.unlink(missing_ok=True)
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        try:
+            for line in read_lines(self.path):
+                each = unsealed(json.loads(line))
+                known = self._until_ticks.setdefault((each["input"], each["partition"]), {})
+                known[each["offset"]] = max(
+                    each["until_ticks"], known.get(each["offset"], each["until_ticks"])
+                )
+        except (ValueError, TypeError, KeyError) as error:
+            raise damaged(self.path, f"does not say when inputs were idle ({error})", FRESH) from error
+        self._loaded = True
+
+    def _write_anew(self) -> None:
+        lines = (
+            _line(place, offset, until_ticks)
+            for place, known in self._until_ticks.items()
+            for offset, until_ticks in sorted(known.items())
+        )
+        replace_file(self.path, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _line(place: Place, offset: int, until_ticks: int) -> str:
+    entry = {"input": place[0], "partition": place[1], "offset": offset, "until_ticks": until_ticks}
+    return json.dumps(sealed(entry), separators=(",", ":"))

@@ -1,0 +1,81 @@
+"""What a run finds when it starts: what the runs before it had read, and what there is to catch up with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tideglass.connect.kafka.topic import HeldPartition
+from tideglass.connect.source import StreamInput
+from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.scan import saved_state
+from tideglass.job.progress.counts import Counts
+from tideglass.job.progress.topic_progress import TopicPlace, positions_of_offsets
+from tideglass.job.report.catch_up import CatchUp, Positions, logged_offset, positions_of, sizes, there_now
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.start.begin import Beginning
+from tideglass.job.start.read_plan import Begun
+
+
+def positions_behind(
+    batch: int | None, checkpoint: Path, inputs: Sequence[StreamInput], begun: Begun, place: TopicPlace
+) -> Positions:
+    """How far every input is read behind a batch; None: where its generation began."""
+    if batch is None:
+        files = {each.name: begun.positions.get(each.name, {}) for each in inputs}
+        return {**files, **positions_of_offsets(begun.offsets)}
+    files = positions_of(logged_offset(checkpoint, batch)) if inputs else {}
+    return {**files, **positions_of_offsets(place.offsets)}
+
+
+def is_read_again(begun: Begun, inputs: Sequence[StreamInput], place: TopicPlace, read: Positions) -> bool:
+    """Whether all is read that the generation before had read. read: how far the inputs are."""
+    of_files = all(each.is_replayed(read.get(each.name, {})) for each in inputs)
+    return of_files and place.covers(begun.places)
+
+
+def recover(
+    metrics: Metrics,
+    beginning: Beginning,
+    state: Path,
+    inputs: Sequence[StreamInput],
+    place: TopicPlace,
+    counts: Counts,
+    there: Mapping[str, Mapping[int, HeldPartition]],
+) -> None:
+    """What is known before the first batch: the totals of earlier runs, and what there is to catch up with.
+
+    state: the generation's directory. inputs: of files. place: of the topics. counts: of the
+    outputs. there: what the topics hold.
+    """
+    batch = beginning.batch if place.batch is None else place.batch
+    checkpoint = state / "checkpoint"
+    for reports in place.reports.values():
+        for report in reports.values():
+            metrics.take_report(report)
+    if batch is not None and inputs:
+        _recover_files(metrics, checkpoint, batch, Snapshots(str(state / "ingress")))
+    for report in counts.stages.values():
+        metrics.take_report(report)
+    metrics.read_before = metrics.events_by_input
+    metrics.rows_before = counts.up_to(beginning.batch)  # Spark runs what is behind that batch, again or not
+    read = positions_behind(batch, checkpoint, inputs, beginning.begun, place)
+    of_files = {name: of for name, of in read.items() if name not in there}
+    # Of a topic that Spark is to begin, nobody knows where that is before the first batch.
+    ends = {name: {str(n): held.end for n, held in of.items()} for name, of in there.items() if name in read}
+    goal = {**sizes(there_now(inputs, of_files)), **sizes(positions_of_offsets(ends))}
+    start = beginning.start
+    began = {name: size for name, size in sizes(read).items() if name in goal}
+    metrics.catch_up = CatchUp(start.cause, start.began_from, began, goal, time.monotonic())
+
+
+def _recover_files(metrics: Metrics, checkpoint: Path, batch: int, snapshots: Snapshots) -> None:
+    """The totals of the partitions of files, from the states their scans have left."""
+    offset = logged_offset(checkpoint, batch)
+    for name, partitions in positions_of(offset).items():
+        for partition in partitions:
+            if offset["batch"]:  # before the first batch there is no state
+                saved = saved_state(snapshots, f"{name}/{partition}", offset["batch"])
+                final = offset["inputs"][name][partition]["ended"]
+                metrics.take_report(saved.report(name, partition, final=final))

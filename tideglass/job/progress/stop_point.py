@@ -1,0 +1,163 @@
+"""Where a generation has stopped: the place behind which its rows are not given yet (`docs/decisions/0010`).
+
+Of files it is in Spark's log of offsets and the states the scans have left, of topics in `TopicPlace`. A run
+that reads topics has given a batch's rows as soon as that says so, whatever Spark's log of commits knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tideglass.core.errors import StateError
+from tideglass.core.time import BEFORE_ALL_TICKS
+from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.scan import ScanState
+from tideglass.job.progress.topic_progress import ENDING, TopicPlace
+from tideglass.job.report.catch_up import last_batch, logged_offset
+from tideglass.job.start.read_plan import BEGUN, Begun
+
+
+@dataclass(frozen=True, slots=True)
+class LeftPartition:
+    """How far an earlier run has read a partition, and how far its watermark had come.
+
+    watermark_ticks: BEFORE_ALL_TICKS for none, or one this version cannot read.
+    """
+
+    number: int
+    position: Sequence[Sequence[Any]]
+    watermark_ticks: int
+
+
+#: Per input and partition.
+Left = Mapping[str, Mapping[str, LeftPartition]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLeft:
+    """How far an earlier run has read a topic. Offsets by partition.
+
+    began: of the first message it read; a partition that is absent began with its first. place: of the
+    first it did not. from_the_start: the partitions it knew before their first message. watermark_ticks: how
+    far the input had come; BEFORE_ALL_TICKS for nowhere.
+    """
+
+    began: Mapping[str, int]
+    place: Mapping[str, int]
+    from_the_start: frozenset[str]
+    watermark_ticks: int
+
+    def knows(self, partition: str, begin: int) -> bool:
+        """Whether a partition read again from `begin` on must be there before its first message.
+
+        One that appeared under way does so again, unless its first messages are not read.
+        """
+        began = self.began.get(partition, 0)
+        return partition in self.from_the_start or began < begin <= self.place.get(partition, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Where a generation stopped. left, topics: {} when it has done no batch. ended: its inputs are at their
+    end. batch: the last whose rows were given, None for none.
+    """
+
+    left: Left = field(default_factory=dict[str, Any])
+    topics: Mapping[str, TopicLeft] = field(default_factory=dict[str, Any])
+    ended: bool = False
+    batch: int | None = None
+
+    @property
+    def watermark_ticks(self) -> int | None:
+        """The time up to which every partition had come; BEFORE_ALL_TICKS for none, None without a batch."""
+        reached = [each.watermark_ticks for partitions in self.left.values() for each in partitions.values()]
+        reached += [each.watermark_ticks for each in self.topics.values()]
+        return min(reached, default=None)
+
+
+def stopped(generation: Path) -> Stopped:
+    """What the last batch of a generation whose rows are given had read.
+
+    One that was stopped while it read again what the one before had read has not come further than that.
+    Raises StateError where nobody knows.
+    """
+    begun, reached = Begun.load(generation / BEGUN), TopicPlace.load(generation)
+    batch = last_batch(generation / "checkpoint") if reached.batch is None else reached.batch
+    if batch is None:
+        return Stopped() if begun.behind_ticks is None else _not_beyond(begun, reached, None)
+    offset = _files_read(generation, batch, reached)
+    of_topics = reached.batch is not None
+    replayed = reached.replayed if of_topics else not offset.get("replaying", True)
+    if begun.behind_ticks is not None and begun.reads_again and not replayed:
+        return _not_beyond(begun, reached, batch)
+    snapshots = Snapshots(str(generation / "ingress"))
+    left = {
+        name: {
+            partition: LeftPartition(
+                state["number"],
+                state["position"],
+                _watermark_ticks(snapshots, f"{name}/{partition}", offset["batch"]),
+            )
+            for partition, state in partitions.items()
+        }
+        for name, partitions in offset.get("inputs", {}).items()
+    }
+    ended = (generation / ENDING).exists() if of_topics else offset.get("final", False)
+    return Stopped(left, _topics_left(begun, reached), ended=ended, batch=batch)
+
+
+def _not_beyond(begun: Begun, reached: TopicPlace, batch: int | None) -> Stopped:
+    """The place of the generation before, which this one has not come beyond."""
+    behind_ticks = BEFORE_ALL_TICKS if begun.behind_ticks is None else begun.behind_ticks
+    left = {
+        name: {
+            partition: LeftPartition(each.number, begun.recorded[name][partition], behind_ticks)
+            for partition, each in begun.begins[name].items()
+            if partition in begun.recorded[name]
+        }
+        for name in begun.recorded
+    }
+    return Stopped(left, _topics_left(begun, reached, begun.places), batch=batch)
+
+
+def _topics_left(
+    begun: Begun, reached: TopicPlace, places: Mapping[str, Mapping[str, int]] | None = None
+) -> dict[str, TopicLeft]:
+    """What is left of the topics. places: where they are, if not where the generation has come to."""
+    result: dict[str, TopicLeft] = {}
+    for name, place in (reached.offsets if places is None else places).items():
+        began = begun.offsets.get(name, {})
+        start = frozenset(begun.begins.get(name, {}))
+        known = start | {each for each in place if place[each] > began.get(each, 0)}
+        marks = [reached.watermark_ticks(name, partition) for partition in known]
+        watermark_ticks = min(marks, default=None) if places is None else begun.behind_ticks
+        result[name] = TopicLeft(
+            began, place, start, BEFORE_ALL_TICKS if watermark_ticks is None else watermark_ticks
+        )
+    return result
+
+
+def _files_read(generation: Path, batch: int, reached: TopicPlace) -> Mapping[str, Any]:
+    """The offset of the job's own source at the end of a batch; {} where it has read no files."""
+    checkpoint = generation / "checkpoint"
+    try:
+        return logged_offset(checkpoint, batch)
+    except (OSError, ValueError, LookupError) as error:
+        if reached.batch is not None and not reached.reports.keys() - reached.offsets.keys():
+            return {}
+        raise StateError(
+            f"{checkpoint} cannot be read ({error}), so nobody knows where the last run "
+            "stopped\n  hint: start at an output time instead, --start TIME"
+        ) from error
+
+
+def _watermark_ticks(snapshots: Snapshots, sender: str, batch: int) -> int:
+    try:
+        saved = snapshots.load(sender, batch)
+        ingress = () if saved is None else ScanState.from_bytes(saved).ingress.values()
+    except StateError:  # damaged, or of another version: everything is read again, which is slow and right
+        return BEFORE_ALL_TICKS
+    return min((each.watermark_ticks for each in ingress), default=BEFORE_ALL_TICKS)

@@ -1,0 +1,103 @@
+"""How far a run has read its topics: what the next one goes on behind, and reads again if it must.
+
+Spark logs the offsets of every batch before it runs, and the reports of a batch tell the watermarks it left.
+Both are written down together once the rows of the batch are given, so that whoever comes next needs neither
+Spark nor its state to know where the run has stopped. Where it has come in files beside them, Spark's log of
+that batch says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.errors import RESTART, damaged
+from tideglass.core.time import BEFORE_ALL_TICKS
+from tideglass.engine.messages import Kind, Message
+from tideglass.job.report.catch_up import Positions, logged_sources
+
+#: In the directory of a generation, what its `TopicPlace` is.
+REACHED = "reached.json"
+#: There once a generation that reads again has read what the one before had read.
+REPLAYED = "replayed"
+#: There once a run of topics has read what it was to read, and tells the end.
+ENDING = "ending"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlace:
+    """Where a generation is behind a batch whose rows are given.
+
+    batch: its number; None before the first. replayed: all that an earlier generation had read is read again,
+    and since then rows are given. offsets: per topic and partition, of the first message that is not
+    read. reports: per input, files too, and partition that has been heard of, what its scan said last.
+    """
+
+    batch: int | None = None
+    replayed: bool = False
+    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
+    reports: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict[str, Any])
+
+    @staticmethod
+    def load(generation: Path) -> TopicPlace:
+        """What `save` wrote; nothing where it wrote nothing. Raises StateError for what is none."""
+        path = generation / REACHED
+        try:
+            return TopicPlace(**unsealed(json.loads(path.read_bytes())))
+        except FileNotFoundError:
+            return TopicPlace()
+        except (ValueError, TypeError) as error:
+            raise damaged(path, f"does not say where the last run stopped ({error})", RESTART) from error
+
+    def save(self, generation: Path) -> None:
+        replace_file(generation / REACHED, json.dumps(sealed(asdict(self))).encode())
+
+    def behind(
+        self, batch: int, checkpoint: Path, topics: Sequence[str], messages: Iterable[Message]
+    ) -> TopicPlace:
+        """The place behind one more batch. topics: the inputs, in the order of Spark's query."""
+        logged = logged_sources(checkpoint, batch)
+        offsets = {
+            name: self.offsets.get(name, {}) if of is None else _offsets(of)
+            for name, of in zip(topics, logged, strict=False)
+        }
+        said = logged[len(topics)] or {}  # behind the topics comes what is told to them
+        reports = {name: dict(of) for name, of in self.reports.items()}
+        for message in messages:
+            report = message.json() if message.kind is Kind.REPORT else {}
+            if "input" in report and "readers" in report:
+                reports.setdefault(report["input"], {})[report["partition"]] = report | {"errors": []}
+        return replace(
+            self, batch=batch, replayed=said.get("replayed", False), offsets=offsets, reports=reports
+        )
+
+    def watermark_ticks(self, input_name: str, partition: str) -> int:
+        """How far a partition's watermark has come; BEFORE_ALL_TICKS for one never heard of."""
+        report = self.reports.get(input_name, {}).get(partition)
+        readers = [] if report is None else report["readers"]
+        return min((reader["watermark_ticks"] for reader in readers), default=BEFORE_ALL_TICKS)
+
+    def covers(self, places: Mapping[str, Mapping[str, int]]) -> bool:
+        """Whether everything before those offsets is read."""
+        return all(
+            self.offsets.get(name, {}).get(partition, 0) >= offset
+            for name, of in places.items()
+            for partition, offset in of.items()
+        )
+
+
+def positions_of_offsets(offsets: Mapping[str, Mapping[str, int]]) -> Positions:
+    """Offsets as positions, whose sizes are messages."""
+    return {
+        name: {partition: [[partition, 0, offset, 0]] for partition, offset in of.items()}
+        for name, of in offsets.items()
+    }
+
+
+def _offsets(logged: Mapping[str, Any]) -> dict[str, int]:
+    """The offsets of the one topic in a logged offset of Spark's Kafka source."""
+    return {partition: offset for of in logged.values() for partition, offset in of.items()}

@@ -1,0 +1,143 @@
+"""Catching up: how far a run has come in what its inputs already held when it started (`asa.md` 7.3).
+
+The service shows nothing while a job recovers. What is left to read is known from the positions of the
+inputs, in their own units (bytes of a file, messages of a topic); how many events that will be is told from
+those read so far, input by input, since a byte is not a message.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tideglass.connect.source import StreamInput
+from tideglass.job.report.status import CatchUpStatus
+
+#: Per input and partition, how far it is read; as in the offsets of `spark.file_source`.
+Positions: TypeAlias = Mapping[str, Mapping[str, Sequence[Sequence[Any]]]]
+
+
+def sizes(positions: Positions) -> dict[str, int]:
+    """How much of each input lies before the positions, in its own units."""
+    return {
+        name: sum(int(end) - int(begin) for pieces in partitions.values() for _, begin, end, *_ in pieces)
+        for name, partitions in positions.items()
+    }
+
+
+def there_now(inputs: Iterable[StreamInput], read: Positions) -> Positions:
+    """The positions at the end of what the inputs hold at this moment. Looks at directories."""
+    result: dict[str, Mapping[str, Sequence[Sequence[Any]]]] = {}
+    for source in inputs:
+        at = read.get(source.name, {})
+        # First comes what is to be read again, then what is new.
+        result[source.name] = source.latest(at if source.is_replayed(at) else source.latest(at))
+    return result
+
+
+@dataclass(slots=True)
+class CatchUp:
+    """Follows a run until it has read all that was there when it started.
+
+    began_from: where it began, in words. began, goal: sizes by input of the positions then, and of the end of
+    what was there. Seconds are of one clock; times before the first batch count too, since the user waits.
+    events_of: read since the start, by input.
+    """
+
+    cause: str
+    began_from: str
+    began: Mapping[str, int]
+    goal: Mapping[str, int]
+    began_seconds: float
+    reached: dict[str, int] = field(default_factory=dict[str, int])
+    events_of: Mapping[str, int] = field(default_factory=dict[str, int])
+    seconds: float = 0.0
+
+    def advance(self, reached: Positions, events_of: Mapping[str, int], now_seconds: float) -> None:
+        """A batch is done: the positions at its end, and the events read since the start."""
+        for name, now in sizes(reached).items():
+            self.reached[name] = max(now, self.reached.get(name, 0))
+        self.events_of = events_of
+        self.seconds = now_seconds - self.began_seconds
+
+    @property
+    def events(self) -> int:
+        return sum(self.events_of.values())
+
+    @property
+    def behind(self) -> bool:
+        """Whether there was anything to catch up with."""
+        return any(size > self.began.get(name, 0) for name, size in self.goal.items())
+
+    @property
+    def done(self) -> bool:
+        return all(share >= 1 for share in self._shares().values())
+
+    @property
+    def share(self) -> float:
+        """What part of it is read, 0 to 1: of the events that were there, as far as their number is known."""
+        shares = self._shares()
+        least = min(shares.values(), default=1.0)
+        read = sum(self.events_of.get(name, 0) for name in shares)
+        if not (least and read):
+            return least
+        return read / sum(self.events_of.get(name, 0) / share for name, share in shares.items())
+
+    def _shares(self) -> dict[str, float]:
+        """What part is read of each input that was behind."""
+        return {
+            name: min(1.0, (self.reached.get(name, began) - began) / (goal - began))
+            for name, goal in self.goal.items()
+            if goal > (began := self.began.get(name, 0))
+        }
+
+    def status(self, now_seconds: float) -> CatchUpStatus:
+        """How it stands; the rate, and with it the time left, counts from the start of the run."""
+        seconds = now_seconds - self.began_seconds
+        known = self.share > 0 and self.seconds > 0
+        spent = self.seconds / self.share * (1 - self.share) - (seconds - self.seconds) if known else None
+        return CatchUpStatus(
+            self.cause,
+            self.began_from,
+            self.events,
+            round(self.events / self.share) if known else None,
+            self.events / self.seconds if known else None,
+            self.share,
+            seconds,
+            None if spent is None else max(0.0, spent),
+        )
+
+
+def logged_sources(checkpoint: Path, batch_id: int) -> list[dict[str, Any] | None]:
+    """The offset of every source at the end of a batch, from Spark's log; None of one that has none yet."""
+    # A version, Spark's own facts, then a line per source in the order of the query.
+    lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[2:]
+    return [None if line == "-" else json.loads(line) for line in lines]
+
+
+def logged_offset(checkpoint: Path, batch_id: int) -> dict[str, Any]:
+    """The offset of the job's own source at the end of a batch; `spark.file_source` says what it is.
+
+    Raises LookupError where the log has none.
+    """
+    for each in logged_sources(checkpoint, batch_id):
+        if each is not None and "inputs" in each:
+            return each
+    raise LookupError(f"batch {batch_id} has no offset of the job's own source")
+
+
+def positions_of(offset: Mapping[str, Any]) -> Positions:
+    """The positions in an offset."""
+    return {
+        name: {partition: state["position"] for partition, state in states.items()}
+        for name, states in offset["inputs"].items()
+    }
+
+
+def last_batch(checkpoint: Path) -> int | None:
+    """The last batch that is wholly done, from Spark's log of commits; None when there is none."""
+    done = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    return max(done, default=None)

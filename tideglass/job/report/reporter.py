@@ -1,0 +1,231 @@
+"""A run's account of itself while it lasts: status file, wish to stop, and how it ended.
+
+One thread beside the run writes the status and looks for the file `stop`, by which another process asks
+the run to end (`tideglass stop`): a signal would need the same machine, and a number of a process is not
+for ever the same process.
+"""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+
+from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
+from tideglass.job.directory import AT_ONCE, JobDirectory
+from tideglass.job.report.metrics import DataErrors, Metrics, PartitionFacts
+from tideglass.job.report.run_journal import Ended, RunEnd, add
+from tideglass.job.report.status import DEGRADED_SECONDS, InputStatus, State, Status, write_status
+from tideglass.job.start.begin import Beginning, utc_text
+
+_LOOK_SECONDS = 0.25
+_WRITE_SECONDS = 2.0
+#: Of an error, so that a status is never a page of SQL.
+_MOST_CHARACTERS = 4000
+
+
+@dataclass(slots=True)
+class Account:
+    """Keeps the account of one run; a context manager that ends with the run.
+
+    asked: set once the run is to stop. `metrics` may be changed under `changing()` only.
+    """
+
+    job: str
+    directory: JobDirectory
+    beginning: Beginning
+    metrics: Metrics
+    asked: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _state: State = State.STARTING
+    _rejected: int = 0
+    _rejected_at_seconds: float | None = None
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Account:
+        self._rejected = self.metrics.rejected
+        self._write()
+        self._thread = threading.Thread(target=self._watch, name="account", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        how = self._how(error)
+        self._state = State.FAILED if how is Ended.FAILED else State.STOPPED
+        told = str(error)[:_MOST_CHARACTERS] if how is Ended.FAILED else None
+        self._write(told)
+        catch_up = self.metrics.catch_up
+        end = RunEnd(
+            run=self.beginning.start.run,
+            ended=utc_text(time.time()),
+            how=how,
+            batches=self.metrics.batches,
+            events=self.metrics.events - self.metrics.events_before,
+            rows=dict(self.metrics.output_rows),
+            error=told,
+            caught_up_seconds=round(catch_up.seconds, 3) if catch_up and catch_up.done else None,
+        )
+        add(self.directory.journal, end)
+        self.directory.stop.unlink(missing_ok=True)
+
+    def _how(self, error: BaseException | None) -> Ended:
+        if isinstance(error, KeyboardInterrupt):
+            return Ended.BROKEN_OFF
+        if error is not None:
+            return Ended.FAILED
+        # The source may have heard before we looked.
+        asked = self.asked.is_set() or self.directory.stop.exists()
+        return Ended.STOPPED if asked else Ended.FINISHED
+
+    @contextmanager
+    def changing(self) -> Generator[Metrics]:
+        """The metrics, while nobody reads them."""
+        with self._lock:
+            batches = self.metrics.batches
+            yield self.metrics
+            if self.metrics.batches > batches:
+                self.running()
+            if self.metrics.rejected > self._rejected:
+                self._rejected = self.metrics.rejected
+                self._rejected_at_seconds = time.monotonic()
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is not known yet that the job runs."""
+        return self._state is State.STARTING
+
+    def running(self) -> None:
+        """The first batch is done, or there is nothing to read yet; the watching thread tells of it."""
+        if self._state is State.STARTING:
+            self._state = State.RUNNING
+
+    def ask(self) -> None:
+        """The run is to stop behind the batch under way; the source begins no other."""
+        self.asked.set()
+        self.directory.stop.touch()
+
+    def _watch(self) -> None:
+        written_seconds = time.monotonic()
+        batches, state = -1, State.STARTING
+        while not self._over.wait(_LOOK_SECONDS):
+            with suppress(OSError):  # a status that cannot be written must not keep a run from being stopped
+                if self.directory.stop.exists():
+                    self.asked.set()
+                    if self.directory.stop.read_text() == AT_ONCE:
+                        self.directory.stop.write_text("")
+                        _thread.interrupt_main()  # a second signal: see `signals`
+                now_seconds = time.monotonic()
+                changed = (self.metrics.batches, self._state) != (batches, state)
+                if changed or now_seconds - written_seconds >= _WRITE_SECONDS:
+                    batches, state, written_seconds = self.metrics.batches, self._state, now_seconds
+                    self._write()
+
+    def _write(self, error: str | None = None) -> None:
+        with self._writing:
+            with self._lock:
+                status = self._status(error)
+            write_status(self.directory, status)
+
+    def _status(self, error: str | None) -> Status:
+        start, metrics, now_seconds = self.beginning.start, self.metrics, time.monotonic()
+        state = self._state
+        if state in (State.STARTING, State.RUNNING) and self.asked.is_set():
+            state = State.STOPPING
+        elif state is State.RUNNING and self._is_degraded(now_seconds):
+            state = State.DEGRADED
+        catch_up = metrics.catch_up
+        behind = catch_up is not None and not catch_up.done and state not in (State.STOPPED, State.FAILED)
+        return Status(
+            job=self.job,
+            run=start.run,
+            state=state,
+            since=start.started,
+            updated=utc_text(time.time()),
+            pid=start.pid,
+            host=start.host,
+            generation=start.generation,
+            mode=start.mode,
+            cause=start.cause,
+            batches=metrics.batches,
+            events=metrics.events - metrics.events_before,
+            inputs=_inputs(list(metrics.partitions.values())),
+            watermark_delay_seconds=metrics.watermark_delay_seconds,
+            counters=metrics.by_api_name(),
+            rows=dict(metrics.output_rows),
+            rows_in_all=metrics.rows_in_all,
+            catching_up=catch_up.status(now_seconds) if catch_up is not None and behind else None,
+            error=error or (_refusal(metrics.errors[-1]) if metrics.errors else None),
+        )
+
+    def _is_degraded(self, now_seconds: float) -> bool:
+        at_seconds = self._rejected_at_seconds
+        return at_seconds is not None and now_seconds - at_seconds < DEGRADED_SECONDS
+
+
+@contextmanager
+def signals(account: Account) -> Generator[Callable[[], None]]:
+    """While this lasts, a first SIGINT or SIGTERM asks the run to stop, a second raises KeyboardInterrupt.
+
+    Yields what takes the signals back, for after code that has taken them for itself (Spark does). Only
+    the main thread can have signals; in another nothing is done.
+    """
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        if account.asked.is_set():
+            raise KeyboardInterrupt
+        account.ask()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def take() -> None:
+        for number in numbers:
+            signal.signal(number, on_signal)
+
+    before = [signal.getsignal(number) for number in numbers]
+    take()
+    try:
+        yield take
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _inputs(partitions: Sequence[PartitionFacts]) -> tuple[InputStatus, ...]:
+    return tuple(
+        InputStatus(
+            facts.input,
+            facts.partition,
+            facts.counters.input_events + facts.rejected,
+            _watermark(facts),
+            None if facts.final or facts.delay_ticks is None else facts.delay_ticks / TICKS_PER_SECOND,
+        )
+        for facts in sorted(partitions, key=lambda facts: (facts.input, facts.reader, facts.partition))
+    )
+
+
+def _refusal(errors: DataErrors) -> str:
+    return (
+        f"{errors.count:,} events of {errors.input}/{errors.partition} refused: {errors.message} "
+        f"(the first at {errors.first_place:,})"
+    )
+
+
+def _watermark(facts: PartitionFacts) -> str | None:
+    if facts.final:
+        return "end of input"
+    return None if facts.watermark_ticks == BEFORE_ALL_TICKS else format_ticks(facts.watermark_ticks)

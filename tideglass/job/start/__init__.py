@@ -1,0 +1,1 @@
+"""How a run starts: facts, decision, and where each input is read from."""

@@ -1,0 +1,293 @@
+"""The beginning of a run: facts are gathered, the start is decided, and only then anything is written."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tideglass.connect.files.input import FileInput
+from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.core.errors import FRESH, StateError, damaged
+from tideglass.core.time import BEFORE_ALL_TICKS, NANOSECONDS_PER_TICK, format_ticks
+from tideglass.job.directory import JobDirectory
+from tideglass.job.options import Job
+from tideglass.job.outputs import check_outputs, clear_outputs, withdraw
+from tideglass.job.progress.counts import COUNTS, Counts
+from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.job.progress.stop_point import Stopped, stopped
+from tideglass.job.progress.topic_progress import REACHED, TopicPlace
+from tideglass.job.report.catch_up import last_batch
+from tideglass.job.report.run_journal import Ended, Run, RunEnd, RunStart, add, read_runs
+from tideglass.job.report.status import read_status
+from tideglass.job.start.changes import Changes, changes_between
+from tideglass.job.start.decision import StartFacts, StartMode, StartPlan, decide_start
+from tideglass.job.start.files import begin as begin_reading
+from tideglass.job.start.integrity import check_state, has_state
+from tideglass.job.start.manifest import (
+    STATE_FORMAT,
+    Identity,
+    Manifest,
+    identity_of,
+    read_manifest,
+    write_manifest,
+)
+from tideglass.job.start.read_plan import BEGUN, Begun
+from tideglass.job.start.topics import Look, begin_as_told, begin_topics
+from tideglass.plan.read_back import ReadBack, read_backs
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a run has begun with.
+
+    batch: the last one that is wholly done; None before the first. begun: where its generation began to read.
+    """
+
+    start: RunStart
+    plan: StartPlan
+    batch: int | None
+    begun: Begun = field(default_factory=Begun)
+
+
+def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
+    """Decide how the job starts, and write down that it did. The lock of the directory must be held.
+
+    look: asks a broker what a topic holds; called only for a start that depends on it.
+    Raises StateError, InputError or OutputError when it cannot start; then nothing has been written.
+    """
+    before = None if job.options.fresh else read_manifest(directory.manifest)
+    if before is None and not (job.options.fresh or job.options.overwrite) and has_state(directory):
+        raise damaged(directory.manifest, "is missing, though there is state of a job", FRESH)
+    identity = identity_of(
+        job.compiled,
+        job.settings,
+        {**job.inputs, **job.references, **job.topics},
+        job.outputs,
+        directory.path,
+        finished_input=job.options.once,
+    )
+    changes = Changes((), keeps_state=True) if before is None else changes_between(before, identity)
+    request = job.options.start
+    if job.topics and before is not None and request.mode is StartMode.LAST_STOPPED:
+        request = replace(request, mode=None)  # of topics, where the last run stopped is in its checkpoint
+    resumes = request.mode is None and changes.keeps_state
+    last = Stopped()
+    if before is not None and not resumes:
+        try:
+            last = stopped(directory.generation(before.begun.generation))
+        except StateError:
+            if request.mode in (None, StartMode.LAST_STOPPED):
+                raise  # any other start needs no run before it
+    now_ticks = time.time_ns() // NANOSECONDS_PER_TICK
+    plan = decide_start(request, _facts(job, directory, before, changes, last, now_ticks))
+    kept = (BEGUN, COUNTS, *((REACHED,) if job.topics else ()))
+    if plan.resume and before is not None:
+        kept = before.kept
+        check_state(directory.generation(plan.generation), kept)
+    last = _of_same_inputs(last, before, identity)
+    begun = _begun(job, directory, plan, last)
+    if job.topics and not plan.resume:
+        begun = _with_topics(
+            job, directory, plan, begun, last, look, now_ticks, asked=request.mode is not None
+        )
+    replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
+    if not replaces_rows:
+        goes_on = plan.resume or plan.mode is not StartMode.BEGINNING
+        check_outputs(job.outputs, _written(directory, before) if before and goes_on else ())
+    runs = read_runs(directory.journal)
+
+    if replaces_rows:  # without its rows no state may be resumed, whatever happens from here on
+        directory.manifest.unlink(missing_ok=True)
+    clear_outputs(job.outputs, rows=replaces_rows)
+    if before is not None and plan.mode is StartMode.LAST_STOPPED and not plan.resume:
+        withdraw(_written(directory, before), before.begun.generation, last.batch)
+    if job.options.fresh:
+        SilenceJournal(directory.silences).forget()
+        JournaledReferences(str(directory.reference), ()).forget()
+    if not plan.resume:  # before anything says that there is such a generation
+        state = directory.generation(plan.generation)
+        begun.save(state / BEGUN)
+        Counts().save(state)
+        if job.topics:
+            TopicPlace().save(state)
+    write_manifest(directory.manifest, Manifest(STATE_FORMAT, replace(plan, resume=False), identity, kept))
+    directory.remove_generations(kept=plan.generation)
+    _end_the_killed(directory, runs)
+    batch = last_batch(directory.generation(plan.generation) / "checkpoint") if plan.resume else None
+    start = RunStart(
+        run=len(runs) + 1,
+        started=utc_text(time.time()),
+        generation=plan.generation,
+        resumed=plan.resume,
+        mode=plan.mode.value,
+        cause=plan.cause + _behind(runs),
+        began_from=_began_from(plan, batch),
+        pid=os.getpid(),
+        host=socket.gethostname(),
+        folder=os.getcwd(),
+        changes=changes.told,
+        arguments=job.options.arguments,
+        query=identity.query,
+        plan=identity.plan,
+    )
+    add(directory.journal, start)
+    return Beginning(start, plan, batch, begun)
+
+
+def _of_same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> Stopped:
+    """What was left of the inputs that are still read in the same way."""
+    known = before.identity.inputs if before and before.identity else {}
+    same = {name for name, words in known.items() if words == now.inputs.get(name)}
+    return replace(
+        last,
+        left={name: left for name, left in last.left.items() if name in same},
+        topics={name: left for name, left in last.topics.items() if name in same},
+    )
+
+
+def _from_ticks(job: Job, plan: StartPlan, last: Stopped) -> tuple[int | None, Mapping[str, ReadBack]]:
+    """The time from which on rows must be complete, None for no such time, and how far it reads back."""
+    behind = plan.mode is StartMode.LAST_STOPPED
+    backs = read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=behind)
+    if not behind:
+        return next(iter(plan.emit_from_ticks.values()), None), backs
+    reached_ticks = last.watermark_ticks
+    return None if reached_ticks in (None, BEFORE_ALL_TICKS) else reached_ticks, backs
+
+
+def _behind_ticks(plan: StartPlan, last: Stopped) -> int | None:
+    """The watermark behind which the run gives rows; None if it does not go on with another's."""
+    if plan.mode is not StartMode.LAST_STOPPED:
+        return None
+    return BEFORE_ALL_TICKS if last.watermark_ticks is None else last.watermark_ticks
+
+
+def _with_topics(
+    job: Job,
+    directory: JobDirectory,
+    plan: StartPlan,
+    begun: Begun,
+    last: Stopped,
+    look: Look,
+    now_ticks: int,
+    *,
+    asked: bool,
+) -> Begun:
+    """Where the topics are to be read from, too. Raises InputError when they no longer hold what is needed.
+
+    asked: where to begin was; else a first run begins as the project says.
+    """
+    if not asked and plan.mode is StartMode.BEGINNING:
+        first = begin_as_told(job.topics, look, finished=job.options.once)
+        return replace(begun, begins={**begun.begins, **first.begins}, offsets=first.offsets)
+    from_ticks, backs = _from_ticks(job, plan, last)
+    needed, raised = {}, {}
+    if from_ticks is not None:
+        needed = {name: back.read_from_ticks(from_ticks) for name, back in backs.items()}
+        raised = {name: back.raised_from_ticks(from_ticks) for name, back in backs.items()}
+    behind_ticks = _behind_ticks(plan, last)
+    first = begin_topics(
+        job.topics,
+        needed,
+        look,
+        now_ticks,
+        SilenceJournal(directory.silences),
+        raised_from_ticks=raised,
+        left=last.topics if behind_ticks is not None else None,
+        behind_ticks=behind_ticks,
+        accept_partial=plan.accept_partial or plan.mode is StartMode.BEGINNING,
+    )
+    return replace(
+        begun,
+        begins={**begun.begins, **first.begins},
+        offsets=first.offsets,
+        places=first.places,
+        behind_ticks=behind_ticks,
+    )
+
+
+def _begun(job: Job, directory: JobDirectory, plan: StartPlan, last: Stopped) -> Begun:
+    """Where the files are to be read from. Raises InputError when they no longer hold what is needed."""
+    if plan.resume:
+        return Begun.load(directory.generation(plan.generation) / BEGUN)
+    left = last.left
+    if not job.inputs or (not left and plan.mode is StartMode.BEGINNING):
+        return Begun()
+    from_ticks, backs = _from_ticks(job, plan, last)
+    behind_ticks = _behind_ticks(plan, last)
+    return begin_reading(
+        {name: FileInput(spec) for name, spec in job.inputs.items()},
+        backs,
+        from_ticks,
+        left,
+        SilenceJournal(directory.silences),
+        behind_ticks=behind_ticks,
+        # From the beginning means: of what is there.
+        accept_partial=plan.accept_partial or plan.mode is StartMode.BEGINNING,
+    )
+
+
+def utc_text(seconds: float) -> str:
+    """ISO text, to the second, of seconds of the epoch."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _facts(
+    job: Job,
+    directory: JobDirectory,
+    before: Manifest | None,
+    changes: Changes,
+    last: Stopped,
+    now_ticks: int,
+) -> StartFacts:
+    begun = before.begun if before else None
+    return StartFacts(
+        now_ticks=now_ticks,
+        read_backs=read_backs(job.compiled.plan, job.compiled.topology),
+        read_backs_behind=read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=True),
+        inputs=(*job.inputs, *job.topics),
+        outputs=tuple(job.outputs),
+        generation=max(directory.newest_generation(), begun.generation if begun else 0),
+        begun=begun,
+        changes=() if changes.keeps_state else changes.told,
+        stopped_ticks=last.watermark_ticks,
+        ended=last.ended,
+    )
+
+
+def _written(directory: JobDirectory, before: Manifest) -> set[Path]:
+    """The directories the job has written to so far."""
+    outputs = before.identity.outputs.values() if before.identity else ()
+    paths = [words["path"] for words in outputs]
+    return {(directory.path / path).resolve() for path in paths if path is not None}
+
+
+def _began_from(plan: StartPlan, batch: int | None) -> str:
+    if plan.resume:
+        return "the beginning, no batch was done" if batch is None else f"batch {batch + 1}"
+    if not plan.read_from_ticks:
+        return "the beginning of the inputs"
+    return "arrival time " + format_ticks(min(plan.read_from_ticks.values()))[:19] + "Z"
+
+
+def _behind(runs: list[Run]) -> str:
+    """How the run before ended, where that is a reason to look."""
+    how = runs[-1].end.how if runs and runs[-1].end else Ended.KILLED
+    return f"; run {runs[-1].start.run} was {how}" if runs and how in (Ended.KILLED, Ended.BROKEN_OFF) else ""
+
+
+def _end_the_killed(directory: JobDirectory, runs: list[Run]) -> None:
+    """A run that could not write its own end gets one, by what it last said of itself."""
+    if not runs or runs[-1].end is not None:
+        return
+    run = runs[-1].start.run
+    said = read_status(directory)
+    if said is None or said.run != run:
+        add(directory.journal, RunEnd(run, runs[-1].start.started, Ended.KILLED))
+        return
+    end = RunEnd(run, said.updated, Ended.KILLED, said.batches, said.events, said.rows, said.error)
+    add(directory.journal, end)

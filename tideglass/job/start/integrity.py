@@ -1,0 +1,123 @@
+"""Whether the state of a generation is as it was written, asked before a run goes on from it.
+
+What a damaged file would do is not left to chance. Spark's logs are read here before Spark reads them, with
+the checksums beside them, and must agree with each other and with what the driver has counted. Of the state
+store, which may be large, Spark checks what it reads; when it stops, `state_problem` finds the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tideglass.core.durable import HADOOP_HEADER, hadoop_checksums
+from tideglass.core.errors import REBUILD, RESTART, StateError, damaged
+from tideglass.job.directory import JobDirectory
+from tideglass.job.progress.counts import Counts
+
+_SUMS_NAME = re.compile(r"\.(.+)\.crc")
+_STATE_PATH = re.compile(r"/[^\s,'\"\[\]()]*/checkpoint/[^\s,'\"\[\]()]+")
+
+
+def check_state(generation: Path, kept: Sequence[str]) -> None:
+    """Raises StateError that names the file that is damaged, if a run may not go on from this state.
+
+    kept: files the generation has since its beginning. Nothing is changed.
+    """
+    for name in kept:
+        if not (generation / name).exists():
+            raise damaged(generation / name, "is missing", RESTART)
+    checkpoint = generation / "checkpoint"
+    counted = Counts.load(generation).batch
+    begun, done = _numbers(checkpoint / "offsets"), _numbers(checkpoint / "commits")
+    _check_logs_agree(checkpoint, begun, done, counted)
+    for number in begun[-2:]:  # Spark asks for the last one and where it began
+        _check_log(checkpoint / "offsets" / str(number))
+    for number in done[-1:]:
+        _check_log(checkpoint / "commits" / str(number))
+    if begun:
+        _check_log(checkpoint / "metadata", version_lines=0)
+    for file in sorted(checkpoint.glob("state/*/_metadata/v2/[0-9]*")):
+        _check_log(file)
+
+
+def has_state(directory: JobDirectory) -> bool:
+    """Whether any generation has done a batch."""
+    return any(_numbers(each / "checkpoint" / "commits") for each in directory.path.glob("generation-*"))
+
+
+def state_problem(checkpoint: Path, account: str) -> StateError | None:
+    """The damage that has made Spark stop, if it was that. account: what Spark says of it."""
+    state = checkpoint / "state"
+    for file in sorted(path for path in state.rglob("*") if path.is_file()):
+        sums = _SUMS_NAME.fullmatch(file.name)
+        checked = file.with_name(sums[1]) if sums else file
+        problem = _problem(checked) if checked.exists() else "is missing"
+        if problem is not None:
+            return damaged(checked, problem, REBUILD)
+    for match in _STATE_PATH.finditer(account):
+        if match[0].startswith(f"{checkpoint}/"):
+            path = Path(match[0].rstrip(".:;"))
+            problem = "cannot be used by Spark" if path.exists() else "is missing"
+            return damaged(path, problem, REBUILD)
+    if "STATE_STORE" in account:  # in Spark's names of such errors
+        return damaged(state, "cannot be loaded by Spark", REBUILD)
+    return None
+
+
+def _check_logs_agree(checkpoint: Path, begun: list[int], done: list[int], counted: int | None) -> None:
+    """Spark logs the offsets of a batch before it runs, and its commit after; one batch may be under way."""
+    offsets, commits = checkpoint / "offsets", checkpoint / "commits"
+    last_begun, last_done = begun[-1] if begun else -1, done[-1] if done else -1
+    last_given = -1 if counted is None else counted
+    if last_done >= 0 and last_done not in begun:
+        raise damaged(offsets / str(last_done), f"is missing, though batch {last_done} is done", RESTART)
+    if last_begun > 0 and last_begun - 1 not in begun:
+        raise damaged(
+            offsets / str(last_begun - 1), f"is missing, though batch {last_begun} is there", RESTART
+        )
+    if last_given > last_begun:
+        raise damaged(offsets, f"ends before batch {last_given}, whose rows are given", RESTART)
+    if last_begun > last_done + 1 or last_given > last_done + 1:
+        raise damaged(
+            commits, f"ends before batch {max(last_begun, last_given) - 1}, which was done", REBUILD
+        )
+
+
+def _numbers(log: Path) -> list[int]:
+    """The batches a log of Spark's holds, ascending."""
+    return sorted(int(file.name) for file in log.glob("*") if file.name.isdecimal())
+
+
+def _check_log(file: Path, version_lines: int = 1) -> None:
+    """Raises StateError for a file of a version line and JSON lines that is not as it was written."""
+    problem = _problem(file)
+    if problem is None:
+        try:
+            lines = file.read_text(encoding="utf-8").split("\n")
+            if len(lines) <= version_lines or not all(line.startswith("v") for line in lines[:version_lines]):
+                problem = "is cut off"
+            for line in lines[version_lines:]:
+                if line != "-":  # a source that has no offset yet
+                    json.loads(line)
+        except FileNotFoundError:
+            problem = "is missing"
+        except ValueError as error:
+            problem = f"cannot be read ({error})"
+    if problem is not None:
+        raise damaged(file, problem, RESTART)
+
+
+def _problem(file: Path) -> str | None:
+    """What is wrong with a file by the checksums beside it; None without any."""
+    try:
+        sums = file.with_name(f".{file.name}.crc").read_bytes()
+        body = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    size = int.from_bytes(sums[len(HADOOP_HEADER) : 8], "big")
+    if not sums.startswith(HADOOP_HEADER) or size == 0:
+        return f"cannot be checked, since .{file.name}.crc is damaged"
+    return None if sums == hadoop_checksums(body, size) else "is not what its checksum says"

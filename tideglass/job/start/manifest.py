@@ -1,0 +1,178 @@
+"""The manifest of a job directory: which job its state belongs to, and how that state was begun.
+
+What a job is made of is written down piece by piece, so that a later run can say what has changed and
+whether the state still fits; `changes.py` compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from tideglass.compile import Compiled
+from tideglass.connect.kafka.topic import TopicInput, TopicOutput
+from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
+from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.errors import FRESH, damaged
+from tideglass.core.tags import written
+from tideglass.job.start.decision import StartMode, StartPlan
+from tideglass.plan.fingerprint import state_parts
+from tideglass.plan.nodes import Node, Plan, steps_read
+from tideglass.plan.topology import Topology
+from tideglass.project.settings import JobSettings
+
+#: Changes when state written by this version cannot be read by the one before, or the reverse.
+#: 1: state by the number of its operator. 2: by what the operator does (`plan.fingerprint`).
+STATE_FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StepHash:
+    """A step or output of the query: what it does itself, and with all that feeds it."""
+
+    own: str
+    whole: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a job is made of.
+
+    query: hash of its text. plan: hash of everything that decides what the operators do and where.
+    steps: of every step by its name, of every output as `INTO name`. state: what there is state of.
+    schemas: per input, the fields the query reads and the types CREATE TABLE pins. inputs, outputs: how
+    they are read and written, and where, paths as seen from the job directory.
+    """
+
+    query: str
+    plan: str
+    steps: Mapping[str, StepHash]
+    state: tuple[str, ...]
+    settings: Mapping[str, Any]
+    key_groups: int
+    inputs: Mapping[str, Mapping[str, Any]]
+    schemas: Mapping[str, Mapping[str, str]]
+    outputs: Mapping[str, Mapping[str, Any]]
+    finished_input: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The identity of the job when it last started, and the plan its newest generation began with.
+
+    identity: None when another version of this package wrote it, which this one cannot compare itself with.
+    kept: files the newest generation has from its beginning on; () when an earlier version began it.
+    """
+
+    state_format: int
+    begun: StartPlan
+    identity: Identity | None
+    kept: tuple[str, ...] = ()
+
+
+def identity_of(
+    compiled: Compiled,
+    settings: JobSettings,
+    inputs: Mapping[str, InputSpec | ReferenceSpec | TopicInput],
+    outputs: Mapping[str, OutputSpec | TopicOutput],
+    directory: Path,
+    *,
+    finished_input: bool,
+) -> Identity:
+    """The identity of a job whose directory is `directory`."""
+    topology = compiled.topology
+    return Identity(
+        query=_hash(compiled.source.text),
+        plan=plan_hash(topology),
+        steps=_step_hashes(compiled.plan),
+        state=state_parts(topology),
+        settings=settings.of_rows(),
+        key_groups=topology.key_groups,
+        inputs={name: _seen_from(directory, spec) for name, spec in sorted(inputs.items())},
+        schemas={
+            name: {".".join(path): "" for path in needed.paths}
+            | {path: type_.value for path, type_ in needed.payload_types}
+            for name, needed in sorted(topology.fields.items())
+        },
+        outputs={name: _seen_from(directory, spec) for name, spec in sorted(outputs.items())},
+        finished_input=finished_input,
+    )
+
+
+def plan_hash(topology: Topology) -> str:
+    """Spans are no part of an expression's representation, so moving text changes nothing."""
+    parts = (topology.ops, topology.readers, topology.fields, topology.functions, topology.level)
+    return _hash(written(parts))
+
+
+def _seen_from(
+    directory: Path, spec: InputSpec | OutputSpec | ReferenceSpec | TopicInput | TopicOutput
+) -> dict[str, Any]:
+    """A project that is moved as a whole, its job directory inside, is the same.
+
+    So is a topic however it is reached: servers and options may change, and may be secret.
+    """
+    if isinstance(spec, TopicInput | TopicOutput):
+        left_out = ("name", "servers", "options", "most_messages", "starting")
+        return {name: value for name, value in asdict(spec).items() if name not in left_out} | {"path": None}
+    path = None if spec.path is None else os.path.relpath(spec.path.resolve(), directory.resolve())
+    return spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}
+
+
+def _step_hashes(plan: Plan) -> dict[str, StepHash]:
+    found: dict[str, StepHash] = {}
+
+    def add(name: str, node: Node) -> None:
+        own = written(node)
+        found[name] = StepHash(
+            _hash(own), _hash(own + "".join(found[step].whole for step in steps_read(node)))
+        )
+
+    for name, node in plan.steps:
+        add(name, node)
+    for place, output in enumerate(plan.outputs):
+        twins = sum(output.name == other.name for other in plan.outputs[:place])
+        add(f"INTO {output.name}" + (f" ({twins + 1})" if twins else ""), output.node)
+    return found
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# ---------------------------------------------------------------- the file
+
+_ADAPTER = TypeAdapter(Manifest)
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """The manifest in a file; None when there is none. Raises StateError for what is none at all."""
+    try:
+        body = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        content = unsealed(json.loads(body))
+        state_format = int(content["state_format"])
+        generation = int(content.get("begun", {}).get("generation", 1))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(path, f"does not say what job this is ({error})", FRESH) from error
+    if state_format == STATE_FORMAT:
+        with suppress(ValidationError):  # of a version that tells what a job is made of in another way
+            return _ADAPTER.validate_json(json.dumps(content))
+    begun = StartPlan(generation, False, StartMode.BEGINNING, f"state of format {state_format}")
+    return Manifest(state_format, begun, None)
+
+
+def write_manifest(path: Path, manifest: Manifest) -> None:
+    """Replace the manifest, wholly or not at all: from here on a run belongs to its generation."""
+    content = sealed(_ADAPTER.dump_python(manifest, mode="json"))
+    replace_file(path, (json.dumps(content, indent=2) + "\n").encode())

@@ -1,0 +1,93 @@
+"""Where a generation begins to read: decided once, and kept beside its state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.errors import RESTART, damaged
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.read_from import PartitionBegin
+from tideglass.job.report.catch_up import Positions
+
+#: In the directory of a generation, what its `Begun` is.
+BEGUN = "begun.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """Where a generation begins to read; plain data, kept beside its state so that a resumed run has it too.
+
+    begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
+    behind_ticks: the watermark that run had left, when no row is to be given before its place is reached.
+    offsets: of inputs that are topics, per partition, the first to be read; a topic that is absent begins as
+    the project says. places: of topics, the first that the run before had not read, when no row is to be
+    given before; its state is built anew.
+    """
+
+    begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
+    recorded: Mapping[str, Mapping[str, Sequence[Sequence[Any]]]] = field(default_factory=dict[str, Any])
+    behind_ticks: int | None = None
+    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
+    places: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether anything is done again whose rows were given: events to be read, or idle periods."""
+        if self.behind_ticks is None:
+            return False
+        begins = [each for partitions in self.begins.values() for each in partitions.values()]
+        return (
+            any(each.seen for each in begins)
+            or any(
+                place > self.offsets.get(name, {}).get(partition, 0)
+                for name, of in self.places.items()
+                for partition, place in of.items()
+            )
+            or any(
+                [list(piece) for piece in self.begins[name][partition].position]
+                != [list(piece) for piece in recorded]
+                for name, of in self.recorded.items()
+                for partition, recorded in of.items()
+            )
+        )
+
+    @property
+    def positions(self) -> Positions:
+        """What of each partition is not read."""
+        return {
+            name: {partition: each.position for partition, each in partitions.items()}
+            for name, partitions in self.begins.items()
+        }
+
+    def save(self, path: Path) -> None:
+        replace_file(path, json.dumps(sealed(asdict(self))).encode())
+
+    @staticmethod
+    def load(path: Path) -> Begun:
+        """What `save` wrote; the beginning of everything where nothing was written.
+
+        Raises StateError for what is none.
+        """
+        if not path.exists():
+            return Begun()
+        try:
+            saved = unsealed(json.loads(path.read_bytes()))
+            begins = {
+                name: {partition: _begin_of(each) for partition, each in partitions.items()}
+                for name, partitions in saved.pop("begins").items()
+            }
+            return Begun(begins, **saved)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise damaged(
+                path, f"does not say where its generation began to read ({error})", RESTART
+            ) from error
+
+
+def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:
+    seen = tuple(SeenSilence(**each) for each in saved["seen"])
+    return PartitionBegin(saved["number"], saved["position"], saved["next_offset"], seen)

@@ -1,0 +1,1 @@
+"""Aggregate functions: cells that merge, and results."""

@@ -1,0 +1,374 @@
+"""Aggregates over the rows of a window: what each asks of the rows, as cells that merge (`asa.md` 4.1).
+
+A cell holds what must be known of a set of rows, such that the cell of two sets together follows from
+their cells, in any order (`grouping`). NULL is ignored by all but COUNT(*) and users' own aggregates; so it
+is by TopOne, Collect and CollectTop. Cells of the same argument are shared: SUM, AVG and COUNT of one
+column keep one count.
+
+    cell                    holds
+    |n.rows                 number of rows
+    <arg>|n.values          number of values
+    <arg>|whole.sum         exact sum of the bigints
+    <arg>|lane.<s>          exact sum of floats by lane, <arg>|list.x the outliers (`exact`)
+    <arg>|lane.v<s>         the same for all values as floats, list.vx; lane.q<s>, list.qx: of their squares
+    <arg>|list.raw          values whose square does not fit a float twice over
+    <arg>|min.<family>      smallest value of a family (max likewise)
+    <arg>|list.whole        all bigints (list.float: all floats), for percentiles
+    <arg>|set.values        distinct values as canonical text
+    <arg>|list.rows         row order and JSON of each value
+    <arg>|list.events       row order and tagged text of each value, NULL too, for a user's aggregate
+    <name>|top.<n>          the first n by the ORDER BY, ties by row order
+    <name>|min.number<i>    the first row whose i-th value of ORDER BY is a number, and the value; min.time<i>
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideglass.core.errors import Span
+from tideglass.core.sql import query
+from tideglass.core.tags import tag
+from tideglass.core.types import ORDER_COLUMNS, Type, field, type_of, types_of
+from tideglass.core.values import canonical_text, flat
+from tideglass.operators.aggregates.arguments import (
+    NUMERIC,
+    ORDERED,
+    SORTABLE,
+    Families,
+    as_ordered,
+    json_sql,
+    refuse,
+    refused_rows,
+    sort_key_sql,
+    split,
+    tagged_sql,
+    text_of,
+)
+from tideglass.operators.aggregates.exact_sums import Floats, Magnitudes, lane_sql
+from tideglass.operators.aggregates.grouping import Integers, quoted
+from tideglass.plan.nodes import USERS
+
+COUNT_OF_ROWS = "|n.rows"
+
+SUMS = ("sum", "avg")
+SPREADS = ("var", "varp", "stdev", "stdevp")
+EXTREMES = ("min", "max")
+PERCENTILES = ("percentile_cont", "percentile_disc")
+TOPS = ("collecttop", "topone")
+FUNCTIONS = ("count", *SUMS, *SPREADS, *EXTREMES, *PERCENTILES, "collect", *TOPS)
+
+#: Ends the name of a column that stands for one of ORDER BY.
+_BY = "~by"
+
+#: Beyond these a square, or its rounding error, is no longer a float.
+_SQUARE_LOW, _SQUARE_HIGH = 2.0**-400, 2.0**400
+
+
+@tag("AggregateSpec")
+@dataclass(frozen=True, slots=True)
+class AggregateSpec:
+    """An aggregate over evaluated columns.
+
+    name: of the result column. arg: column of the argument; None only for COUNT(*).
+    order_by: columns of ORDER BY and whether descending. constant: p of a percentile, n of CollectTop.
+    as_text: MIN and MAX of an explicit cast to nvarchar(max) compare text by code point.
+    span: the call in the query, for errors.
+    """
+
+    name: str
+    function: str
+    arg: str | None = None
+    order_by: tuple[tuple[str, bool], ...] = ()
+    distinct: bool = False
+    constant: int | float | None = None
+    as_text: bool = False
+    span: Span = dataclass_field(default_factory=Span, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.function not in FUNCTIONS and not self.is_users:
+            raise ValueError(f"{self.function} is no aggregate of the window kernels")
+        if self.arg is None and self.function != "count":
+            raise ValueError(f"{self.function} needs an argument column")
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is a user's own, in JavaScript."""
+        return self.function.startswith(USERS)
+
+    @property
+    def takes(self) -> tuple[Type, ...] | None:
+        """The types of value its argument may have, beside text that is a number; None: any."""
+        if self.function in (*SUMS, *SPREADS, *PERCENTILES):
+            return NUMERIC
+        return ORDERED if self.function in EXTREMES and not self.as_text else None
+
+    def refusals(self, types: Mapping[str, Type]) -> Iterator[str | None]:
+        """SQL of what it refuses in each column it reads, as `arguments` has it; types: of the columns."""
+        if self.arg is None or types[self.arg] is Type.NULL:
+            return
+        if self.takes is not None:
+            yield split(quoted(self.arg), types[self.arg], self.takes).refused
+        if self.function in TOPS:
+            for name, descending in self.order_by:
+                by = ordered_name(name, types)
+                yield self.of_values(sort_key_sql(quoted(by), types[by], descending).refused)
+
+    def of_values(self, refused: str | None) -> str | None:
+        """What is refused where there is a value: NULL is ignored, whatever it would be ordered by."""
+        if refused is None:
+            return None
+        return f"CASE WHEN {quoted(str(self.arg))} IS NOT NULL THEN {refused} END"
+
+    def cell(self, kind: str) -> str:
+        """Full name of a cell of this aggregate's argument."""
+        return f"{self.arg}|{kind}"
+
+    def number_cell(self, place: int) -> str:
+        """The cell with the first number of a column of ORDER BY."""
+        return f"{self.name}|min.number{place}"
+
+    def time_cell(self, place: int) -> str:
+        """The cell with its first time."""
+        return f"{self.name}|min.time{place}"
+
+    @property
+    def top_cell(self) -> str:
+        limit = 1 if self.function == "topone" else int(self.constant or 0)
+        return f"{self.name}|top.{limit}"
+
+
+class Cells:
+    """The cells a chunk of rows gives, for all aggregates of a step.
+
+    `rows` is the chunk with columns added that cells read; `sql` maps a cell to its aggregate over it, or,
+    with `over`, to the window function that aggregates that frame.
+    Raises EvaluationError when a value has a type its function does not know.
+    """
+
+    def __init__(
+        self, rows: pa.Table, specs: Sequence[AggregateSpec], count_rows: bool = False, over: str = ""
+    ) -> None:
+        self.rows = with_ordered(rows, specs)
+        self._over = over
+        self.sql: dict[str, str] = {}
+        self._types = _types_read(self.rows, specs)
+        self._families: dict[tuple[str, tuple[Type, ...]], Families] = {}
+        if count_rows:
+            self.sql[COUNT_OF_ROWS] = f"count(*) {self._over}"
+        for spec in specs:
+            self._add(spec)
+
+    def _add(self, spec: AggregateSpec) -> None:
+        if spec.arg is None:
+            self.sql[COUNT_OF_ROWS] = f"count(*) {self._over}"
+            return
+        if spec.is_users:
+            value = tagged_sql(quoted(spec.arg), self._types[spec.arg])
+            self.sql[spec.cell("list.events")] = f"list({{{self._row_order()}, 'v': {value}}})"
+            return
+        if self._types[spec.arg] is Type.NULL:
+            return
+        match spec.function:
+            case "count" if spec.distinct:
+                self._distinct(spec)
+            case "count":
+                self._count(spec)
+            case "sum" | "avg":
+                self._count(spec)
+                self._sum(spec)
+            case "var" | "varp" | "stdev" | "stdevp":
+                self._count(spec)
+                self._spread(spec)
+            case "min" | "max":
+                self._extreme(spec)
+            case "percentile_cont" | "percentile_disc":
+                self._values(spec)
+            case "collect":
+                order = self._row_order()
+                value = json_sql(quoted(str(spec.arg)), self._types[spec.arg])
+                struct = f"{{{order}, 'v': {value}}}"
+                self.sql[spec.cell("list.rows")] = (
+                    f"list({struct}) FILTER ({quoted(spec.arg)} IS NOT NULL) {self._over}"
+                )
+            case _:
+                self._top(spec)
+
+    def _count(self, spec: AggregateSpec) -> None:
+        self.sql[spec.cell("n.values")] = f"count({quoted(str(spec.arg))}) {self._over}"
+
+    def _distinct(self, spec: AggregateSpec) -> None:
+        column, text = str(spec.arg), f"{spec.arg}~"
+        self._append(text, canonical_text(self.rows.select([column]), [column]))
+        self.sql[spec.cell("set.values")] = (
+            f"list(DISTINCT {quoted(text)}) FILTER ({quoted(column)} IS NOT NULL)"
+        )
+
+    def _sum(self, spec: AggregateSpec) -> None:
+        families = self._split(spec)
+        if families.whole is not None:
+            self.sql[spec.cell("whole.sum")] = f"sum({families.whole}) {self._over}"
+        if families.float is not None:
+            self._lanes(families.float, spec.cell("lane."), spec.cell("list."))
+
+    def _lanes(self, expression: str, lane: str, outliers: str) -> None:
+        if f"{lane}74" in self.sql:
+            return
+        facts = query(f"SELECT {', '.join(Magnitudes.sql(expression))} FROM rows", rows=self.rows)
+        magnitudes = Magnitudes(*(column[0].as_py() for column in facts.columns))
+        for name, sql in lane_sql(expression, magnitudes).items():
+            self.sql[outliers + name if name == "x" else lane + name] = f"{sql} {self._over}"
+
+    def _spread(self, spec: AggregateSpec) -> None:
+        if spec.cell("lane.v74") in self.sql:
+            return
+        column = self._split(spec).doubles
+        if column is None:
+            return
+        held = query(f"SELECT {column} AS x FROM rows", rows=self.rows)["x"].combine_chunks()
+        known = np.asarray(held.is_valid())
+        x: Floats = np.asarray(pc.fill_null(held, 0.0))
+        size = np.abs(x)
+        inside = known & ((x == 0) | ((size >= _SQUARE_LOW) & (size <= _SQUARE_HIGH)))
+        safe = np.where(inside, x, 0.0)
+        # Veltkamp's split and Dekker's product: square + error is the square of x, exactly
+        wide = safe * 134217729.0
+        upper = wide - (wide - safe)
+        lower = safe - upper
+        square = safe * safe
+        error = ((upper * upper - square) + 2.0 * upper * lower) + lower * lower
+        names = {kind: f"{spec.arg}~{kind}" for kind in ("value", "square", "error", "raw")}
+        for kind, values in (("value", safe), ("square", square), ("error", error)):
+            self._append(names[kind], pa.array(values, mask=~inside))
+        outside = known & ~inside
+        self._lanes(quoted(names["value"]), spec.cell("lane.v"), spec.cell("list.v"))
+        self._lanes(quoted(names["square"]), spec.cell("lane.q"), spec.cell("list.q"))
+        self._lanes(quoted(names["error"]), spec.cell("lane.e"), spec.cell("list.e"))
+        if outside.any():
+            self._append(names["raw"], pa.array(x, mask=~outside))
+            raw = quoted(names["raw"])
+            self.sql[spec.cell("list.raw")] = f"list({raw}) FILTER ({raw} IS NOT NULL)"
+
+    def _extreme(self, spec: AggregateSpec) -> None:
+        column, type_ = quoted(str(spec.arg)), self._types[str(spec.arg)]
+        if spec.as_text:
+            self.sql[spec.cell(f"{spec.function}.text")] = (
+                f"{spec.function}({text_of(column, type_)}) {self._over}"
+            )
+            return
+        families = self._split(spec)
+        for family in ("whole", "float", "datetime", "bit"):
+            expression = getattr(families, family)
+            if expression is not None:
+                self.sql[spec.cell(f"{spec.function}.{family}")] = (
+                    f"{spec.function}({expression}) {self._over}"
+                )
+
+    def _values(self, spec: AggregateSpec) -> None:
+        families = self._split(spec)
+        for family in ("whole", "float"):
+            expression = getattr(families, family)
+            if expression is not None:
+                self.sql[spec.cell(f"list.{family}")] = (
+                    f"list({expression}) FILTER ({expression} IS NOT NULL)"
+                )
+
+    def _top(self, spec: AggregateSpec) -> None:
+        keys: list[str] = []
+        for place, (name, descending) in enumerate(spec.order_by):
+            by = ordered_name(name, self._types)
+            key = sort_key_sql(quoted(by), self._types[by], descending)
+            self._refuse(spec, name, spec.of_values(key.refused), SORTABLE, "ORDER BY")
+            keys.append(f"'o{place}': {key.struct}")
+            shown = json_sql(quoted(by), self._types[by])
+            for kind, holds in ((spec.number_cell(place), key.number), (spec.time_cell(place), key.time)):
+                if holds != "false":
+                    self.sql[kind] = (
+                        f"min({{{self._row_order()}, 'v': {shown}}}) "
+                        f"FILTER ({quoted(str(spec.arg))} IS NOT NULL AND {holds}) {self._over}"
+                    )
+        column, type_ = quoted(str(spec.arg)), self._types[str(spec.arg)]
+        value = tagged_sql(column, type_) if spec.function == "topone" else json_sql(column, type_)
+        struct = f"{{{', '.join([*keys, self._row_order()])}, 'v': {value}}}"
+        limit = spec.top_cell.rpartition(".")[2]
+        self.sql[spec.top_cell] = (
+            f"list_sort(list({struct}) FILTER ({column} IS NOT NULL) {self._over})[1:{limit}]"
+        )
+
+    def _row_order(self) -> str:
+        return ", ".join(f"'p{place}': {quoted(name)}" for place, name in enumerate(ORDER_COLUMNS))
+
+    def _split(self, spec: AggregateSpec) -> Families:
+        """The families of the argument; those that need text read are columns of their own."""
+        column, allowed = str(spec.arg), spec.takes or ()
+        if (column, allowed) in self._families:
+            return self._families[column, allowed]
+        families = split(quoted(column), self._types[column], allowed)
+        self._refuse(spec, column, families.refused, allowed, "1st")
+        if self._types[column] in (Type.VARIANT, Type.NVARCHAR):
+            families = self._materialised(f"{column}~{len(allowed)}", families)
+        self._families[column, allowed] = families
+        return families
+
+    def _materialised(self, prefix: str, families: Families) -> Families:
+        names: dict[str, str | None] = {}
+        for family in ("whole", "float", "datetime", "bit"):
+            expression = getattr(families, family)
+            if expression is not None:
+                held = query(f"SELECT {expression} AS x FROM rows", rows=self.rows)["x"]
+                if held.null_count < len(held):
+                    self._append(f"{prefix}{family}", held)
+                    names[family] = quoted(f"{prefix}{family}")
+        return Families(**names)
+
+    def _refuse(
+        self,
+        spec: AggregateSpec,
+        column: str,
+        refused: str | None,
+        allowed: tuple[Type, ...],
+        place: str,
+    ) -> None:
+        if refused is not None:
+            value = json_sql(quoted(column), self._types[column])
+            refuse(
+                self.rows, refused, value, f"{place} argument of function {spec.function}", allowed, spec.span
+            )
+
+    def _append(self, name: str, column: Any) -> None:
+        if name not in self.rows.column_names:
+            self.rows = self.rows.append_column(name, column)
+
+
+def with_ordered(rows: pa.Table, specs: Sequence[AggregateSpec]) -> pa.Table:
+    """The rows with another column beside each that is text and orders rows: see `as_ordered`."""
+    for name in {name for spec in specs if spec.function in TOPS for name, _ in spec.order_by}:
+        given = flat(rows[name])
+        column, type_ = as_ordered(given, type_of(rows.schema.field(name)))
+        if column is not given and ordered_name(name, rows.column_names) == name:
+            rows = rows.append_column(field(f"{name}{_BY}", type_), column)
+    return rows
+
+
+def ordered_name(name: str, columns: Collection[str]) -> str:
+    """The column that stands for one of ORDER BY."""
+    return f"{name}{_BY}" if f"{name}{_BY}" in columns else name
+
+
+def refused_by(specs: Sequence[AggregateSpec], rows: pa.Table) -> Integers:
+    """The places of the rows with a value that some of the aggregates refuses."""
+    rows = with_ordered(rows, specs)
+    types = _types_read(rows, specs)
+    return refused_rows(rows, (refused for spec in specs for refused in spec.refusals(types)))
+
+
+def _types_read(rows: pa.Table, specs: Sequence[AggregateSpec]) -> Mapping[str, Type]:
+    names = {spec.arg for spec in specs if spec.arg} | {c for spec in specs for c, _ in spec.order_by}
+    names |= {ordered_name(name, rows.column_names) for name in names}
+    return types_of(rows.select(sorted(names)))

@@ -1,0 +1,1 @@
+"""Functions of the rows before the current one: LAG, LAST, ISFIRST, OVER, anomalies."""

@@ -1,0 +1,1 @@
+"""Joins of streams, and of streams with reference data."""

@@ -1,0 +1,321 @@
+"""JOIN of two streams: pairs of rows with equal keys, close enough in time (`asa.md` 2.8, 1.3, A-25).
+
+A pair comes out in the batch in which its later row comes in. A left row of a LEFT JOIN that no right row
+can match any more comes out alone, as the watermark passes the end of its last admissible unit. What comes
+out depends on the rows only: not on how they were cut into batches, nor on how keys were spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute
+
+from tideglass.core.failing import OnFailure
+from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
+from tideglass.core.types import (
+    ARRIVAL,
+    INPUT,
+    OFFSET,
+    ORDER_COLUMNS,
+    PARTITION,
+    SUBSTREAM,
+    SYSTEM_TIMESTAMP,
+    Type,
+    field,
+)
+from tideglass.core.values import unify
+from tideglass.operators.joins.pairs import coded, pairs
+from tideglass.operators.output_watermark import held_back
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.row_log import RowLog
+from tideglass.operators.state.store import State
+from tideglass.plan.nodes import TimeBound
+
+pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
+
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+#: Tells which rows of a table of pairs fulfil the rest of ON; a pair on which it fails does not.
+Condition = Callable[[pa.Table, OnFailure | None], Mask]
+
+NUMBER = "$n"  # int64: names a left row inside the state of one key group
+UNTIL = "$until"  # int64 ticks: no right row after this can match the left row
+
+#: The rows a pair can be made of are kept in at most so many buckets, so that few rows stay too long.
+BUCKETS_PER_JOIN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Logs:
+    """What a join keeps by time: rows of both sides, and the numbers of left rows that have matched."""
+
+    left: RowLog
+    right: RowLog
+    matched: RowLog
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalJoin:
+    """The join of one FROM clause; see `plan.topology.Joining` for what its fields mean.
+
+    condition: None, or the rest of ON; it sees the columns `condition_columns` of a pair and its `$ts`.
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+    bounds: tuple[TimeBound, ...]
+    left_columns: tuple[str, ...]
+    right_columns: tuple[str, ...]
+    lower_ticks: int
+    upper_ticks: int
+    unmatched_ticks: int
+    substreams: bool = False
+    condition: Condition | None = None
+    condition_columns: tuple[str, ...] = ()
+
+    @property
+    def _outer(self) -> bool:
+        return self.kind == "left"
+
+    @property
+    def _stays_ticks(self) -> int:
+        """How long after its time a left row is needed at most."""
+        return max(self.upper_ticks, self.unmatched_ticks) if self._outer else self.upper_ticks
+
+    def advance(
+        self,
+        left: Sequence[pa.Table],
+        right: Sequence[pa.Table],
+        progress: Progress,
+        state: State,
+        on_failure: OnFailure | None = None,
+    ) -> tuple[pa.Table | None, Progress]:
+        """Takes new rows of both sides; answers with the rows that come out, and how far these have come.
+
+        left, right: order columns, `$substream` with substreams, key columns and the side's own columns;
+        no row behind the watermark of an earlier call. The result has the order columns, `$substream` and
+        the columns of both sides; None if there is no row. Raises EvaluationError for a pair on which the
+        condition fails; with `on_failure` such pairs are told of there and do not match.
+        """
+        logs = self._logs(state)
+        fresh_left = self._numbered(unify(left), state) if left else None
+        fresh_right = unify(right).combine_chunks() if right else None
+        made: list[pa.Table] = []
+        matched: list[pa.Table] = []
+        if fresh_left is not None:
+            times = fresh_left[SYSTEM_TIMESTAMP].to_numpy()
+            first_ticks, last_ticks = int(times.min()) + self.lower_ticks, int(times.max()) + self.upper_ticks
+            for theirs in (fresh_right, _read(logs.right, first_ticks, last_ticks)):
+                if theirs is not None:
+                    matched.append(self._meet(fresh_left, theirs, made, on_failure))
+        if fresh_right is not None:
+            times = fresh_right[SYSTEM_TIMESTAMP].to_numpy()
+            first_ticks, last_ticks = int(times.min()) - self.upper_ticks, int(times.max()) - self.lower_ticks
+            held = _read(logs.left, first_ticks, last_ticks)
+            if held is not None:
+                matched.append(self._meet(held, fresh_right, made, on_failure))
+        came = progress
+        if self._outer:
+            for rows in matched:
+                logs.matched.append(rows)
+            came = self._give_up(fresh_left, progress, state, logs, made)
+        self._keep(fresh_left, fresh_right, progress, logs)
+        return (unify(made) if made else None), came
+
+    def _logs(self, state: State) -> _Logs:
+        width_ticks = max(TICKS_PER_SECOND, (self.upper_ticks - self.lower_ticks) // BUCKETS_PER_JOIN)
+        return _Logs(*(RowLog(state, number, 3, width_ticks) for number in range(3)))
+
+    # ------------------------------------------------------------ rows as they come
+
+    def _numbered(self, rows: pa.Table, state: State) -> pa.Table:
+        """Left rows with a number each and the time until which they can match."""
+        rows = rows.combine_chunks()
+        held = state.get("next")
+        first = 0 if held is None else int.from_bytes(held, "little")
+        state.put("next", (first + rows.num_rows).to_bytes(8, "little"))
+        numbers = np.arange(first, first + rows.num_rows, dtype=np.int64)
+        _, until = self._admissible(rows)
+        if self._outer:
+            until = np.maximum(until, rows[SYSTEM_TIMESTAMP].to_numpy() + self.unmatched_ticks)
+        rows = rows.append_column(field(NUMBER, Type.BIGINT), pa.array(numbers))
+        return rows.append_column(field(UNTIL, Type.DATETIME), pa.array(until))
+
+    def _admissible(self, left: pa.Table) -> tuple[Integers, Integers]:
+        """The first and last instant a right row of each left row may have."""
+        first = np.full(left.num_rows, BEFORE_ALL_TICKS, np.int64)
+        last = np.full(left.num_rows, AFTER_ALL_TICKS, np.int64)
+        for bound in self.bounds:
+            column = left[bound.base]
+            base = (column if pa.types.is_int64(column.type) else column.cast(pa.int64())).fill_null(0)
+            number = (base.to_numpy() - bound.origin_ticks) // bound.unit_ticks
+            if bound.lowest is not None:
+                first = np.maximum(first, (number + bound.lowest) * bound.unit_ticks + bound.origin_ticks)
+            if bound.highest is not None:
+                end = (number + (bound.highest + 1)) * bound.unit_ticks + bound.origin_ticks
+                last = np.minimum(last, end - 1)
+            if column.null_count:  # the source meant is missing: a distance to nothing is within no bound
+                last[np.asarray(column.is_null())] = BEFORE_ALL_TICKS
+        return first, last
+
+    def _keep(self, left: pa.Table | None, right: pa.Table | None, progress: Progress, logs: _Logs) -> None:
+        """Keeps new rows that may still match, drops what cannot match any more."""
+        if left is not None:
+            alive = left[UNTIL].to_numpy() >= _watermarks(progress, left)
+            kept = left if alive.all() else left.filter(pa.array(alive))
+            logs.left.append(kept)
+        if right is not None:
+            alive = right[SYSTEM_TIMESTAMP].to_numpy() - self.lower_ticks >= _watermarks(progress, right)
+            kept = right if alive.all() else right.filter(pa.array(alive))
+            logs.right.append(kept)
+        for log in (logs.left, logs.matched):
+            log.drop_until(progress.watermark_ticks - self._stays_ticks - 1)
+        logs.right.drop_until(progress.watermark_ticks + self.lower_ticks - 1)
+        for log in (logs.left, logs.matched, logs.right):
+            log.save()
+
+    # ------------------------------------------------------------ pairs
+
+    def _meet(
+        self, left: pa.Table, right: pa.Table, made: list[pa.Table], on_failure: OnFailure | None
+    ) -> pa.Table:
+        """Adds the pairs of both tables to `made`; answers with time and number of the left rows in them."""
+        keys = coded(left, right, self.keys)
+        seen = np.zeros(left.num_rows, np.bool_)
+        if keys is not None:
+            first, last = self._admissible(left)
+            for ours, theirs in pairs(keys, first, last, right[SYSTEM_TIMESTAMP].to_numpy()):
+                if self.condition is not None and len(ours):
+                    holds = self.condition(self._candidates(left, right, ours, theirs), on_failure)
+                    ours, theirs = ours[holds], theirs[holds]
+                if len(ours):
+                    made.append(self._pairs(left, right, ours, theirs))
+                    seen[ours] = True
+        return left.select([SYSTEM_TIMESTAMP, NUMBER]).filter(pa.array(seen))
+
+    def _candidates(self, left: pa.Table, right: pa.Table, ours: Integers, theirs: Integers) -> pa.Table:
+        our_names = [name for name in self.condition_columns if name in self.left_columns]
+        their_names = [name for name in self.condition_columns if name in self.right_columns]
+        our_part = left.select(our_names).take(pa.array(ours))
+        their_part = right.select(their_names).take(pa.array(theirs))
+        times = np.maximum(
+            left[SYSTEM_TIMESTAMP].to_numpy()[ours], right[SYSTEM_TIMESTAMP].to_numpy()[theirs]
+        )
+        schema = pa.schema([*our_part.schema, *their_part.schema, field(SYSTEM_TIMESTAMP, Type.DATETIME)])
+        return pa.table([*our_part.columns, *their_part.columns, pa.array(times)], schema=schema)
+
+    def _pairs(self, left: pa.Table, right: pa.Table, ours: Integers, theirs: Integers) -> pa.Table:
+        kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.substreams else [])]
+        our_part = left.select([*kept, *self.left_columns]).take(pa.array(ours))
+        their_part = right.select([*kept, *self.right_columns]).take(pa.array(theirs))
+        order = {
+            name: np.maximum(our_part[name].to_numpy(), their_part[name].to_numpy())
+            for name in (SYSTEM_TIMESTAMP, ARRIVAL)
+        }
+        offset = _place_hash(their_part, _place_hash(our_part, np.zeros(len(ours), np.uint64)))
+        return self._result(our_part, their_part, order[SYSTEM_TIMESTAMP], order[ARRIVAL], offset)
+
+    def _result(
+        self,
+        left: pa.Table,
+        right: pa.Table | None,
+        times_ticks: Integers,
+        arrivals_ticks: Integers,
+        offset: npt.NDArray[np.uint64],
+    ) -> pa.Table:
+        zero = pa.array(np.zeros(left.num_rows, np.int64))
+        columns: list[tuple[pa.Field, Any]] = [
+            (field(SYSTEM_TIMESTAMP, Type.DATETIME), pa.array(times_ticks)),
+            (field(ARRIVAL, Type.DATETIME), pa.array(arrivals_ticks)),
+            (field(INPUT, Type.BIGINT), zero),
+            (field(PARTITION, Type.BIGINT), zero),
+            (field(OFFSET, Type.BIGINT), pa.array(offset.view(np.int64))),
+        ]
+        if self.substreams:
+            columns.append((left.schema.field(SUBSTREAM), left[SUBSTREAM]))
+        columns += [(left.schema.field(name), left[name]) for name in self.left_columns]
+        for name in self.right_columns:
+            if right is None:
+                columns.append((field(name, Type.NULL), pa.nulls(left.num_rows)))
+            else:
+                columns.append((right.schema.field(name), right[name]))
+        return pa.table([column for _, column in columns], schema=pa.schema([name for name, _ in columns]))
+
+    # ------------------------------------------------------------ left rows alone
+
+    def _give_up(
+        self,
+        fresh: pa.Table | None,
+        progress: Progress,
+        state: State,
+        logs: _Logs,
+        made: list[pa.Table],
+    ) -> Progress:
+        """Adds the left rows that no right row can match any more; answers with how far the result has come.
+
+        No later row is behind the stamp of a left row that may yet come out alone.
+        """
+        previous = Progress.from_bytes(state.get("progress"))
+        if previous.to_bytes() != progress.to_bytes():
+            state.put("progress", progress.to_bytes())
+        latest_ticks = progress.furthest_ticks - 1 - self.unmatched_ticks
+        numbers = _read(logs.matched, BEFORE_ALL_TICKS, latest_ticks)
+        done = np.arange(0) if numbers is None else numbers[NUMBER].to_numpy()
+        waiting: list[pa.Table] = []
+        held = _read(logs.left, BEFORE_ALL_TICKS, latest_ticks)
+        for rows, since in ((held, previous), (fresh, None)):
+            if rows is None:
+                continue
+            until, now = rows[UNTIL].to_numpy(), _watermarks(progress, rows)
+            open_ = ~np.isin(rows[NUMBER].to_numpy(), done)
+            due = open_ & (until < now)
+            if since is not None:  # what was due before has come out before
+                due &= until >= _watermarks(since, rows)
+            if due.any():
+                made.append(self._alone(rows.filter(pa.array(due))))
+            stamps = rows[SYSTEM_TIMESTAMP].to_numpy() + self.unmatched_ticks
+            holding = open_ & (until >= now) & (stamps < now)
+            if holding.any():
+                names = [SYSTEM_TIMESTAMP, *([SUBSTREAM] if self.substreams else [])]
+                waiting.append(rows.select(names).filter(pa.array(holding)))
+        return held_back(
+            progress, waiting, self.substreams, state, self.unmatched_ticks, min(0, self.unmatched_ticks)
+        )
+
+    def _alone(self, left: pa.Table) -> pa.Table:
+        left = left.combine_chunks()
+        times = left[SYSTEM_TIMESTAMP].to_numpy() + self.unmatched_ticks
+        offset = _place_hash(left, np.ones(left.num_rows, np.uint64))
+        return self._result(left, None, times, left[ARRIVAL].to_numpy(), offset)
+
+
+def _read(log: RowLog, first_ticks: int, last_ticks: int) -> pa.Table | None:
+    """Rows of all buckets that may hold one from `first_ticks` to `last_ticks`; None if there are none."""
+    first, last = first_ticks // log.width_ticks, last_ticks // log.width_ticks
+    tables = [log.read(bucket) for bucket in log.buckets() if first <= bucket <= last]
+    return unify(tables) if tables else None
+
+
+def _watermarks(progress: Progress, rows: pa.Table) -> Any:
+    """The watermark of each row, by its substream if it has one: one number, or one a row."""
+    return progress.of(rows[SUBSTREAM]) if SUBSTREAM in rows.column_names else progress.watermark_ticks
+
+
+def _place_hash(rows: pa.Table, seed: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """A hash of each row's place in the total order, on top of `seed`."""
+    mixed = seed
+    for name in ORDER_COLUMNS:
+        mixed = mixed ^ rows[name].to_numpy().view(np.uint64)
+        # the finalizer of SplitMix64
+        mixed = mixed + np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed = mixed ^ (mixed >> np.uint64(31))
+    return mixed

@@ -1,0 +1,1 @@
+"""MATCH_RECOGNIZE: the operator and its non-deterministic automaton."""

@@ -1,0 +1,460 @@
+"""The ways in which a pattern matches: all starts advance together, an event at a time (`asa.md` 2.14, A-13).
+
+A way is a start, a state of the pattern, and the places of the events that conditions and measures look back
+at (its registers). The ways of a start stand in the order of preference. One whose state accepts is the best
+so far, and all behind it are given up; those before it go on, as a longer match along a preferred way counts
+more. Of ways with the same future, which is told by their states and the registers conditions read, the
+preferred one is kept; so there are not more ways than states unless conditions look back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tideglass.core.errors import EvaluationError
+from tideglass.core.failing import OnFailure
+from tideglass.core.types import ORDER_COLUMNS, Type, type_of
+from tideglass.core.types import field as typed_field
+from tideglass.core.values import flat, settle
+from tideglass.operators.patterns.extremes import NONE, Ranked, failure
+from tideglass.plan.expressions import Ref
+from tideglass.plan.nodes import MatchedValue, PatternState
+
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+Codes = npt.NDArray[np.int8]
+Column = tuple[pa.Array, Type]
+
+#: Ways of one start there may be at a time: conditions that look back at ever other events make ever more.
+MOST_WAYS = 10_000
+#: Events of one match; the place of a row of matches has room for as many.
+MOST_EVENTS = 1 << 20
+#: Starts that advance together: what is known of a way takes some hundred bytes.
+STARTS_AT_ONCE = 50_000
+
+#: What a test says of an event.
+FALSE, TRUE, FAILS = 0, 1, 2
+
+
+class Condition(Protocol):
+    """Tells in which rows of a table a condition holds, and at which places it fails."""
+
+    def __call__(self, rows: pa.Table, on_failure: OnFailure | None) -> Booleans: ...
+    def failing(self, rows: pa.Table) -> Integers: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EventTest:
+    """A condition and the matched values it reads, by name; it may read the columns of the order too."""
+
+    condition: Condition
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A variable. alone: what the event alone decides of its condition. behind: the rest, in this order."""
+
+    alone: EventTest | None
+    behind: tuple[EventTest, ...]
+
+
+class Events:
+    """Events sorted by key, those of a key in the total order; a place is one's number there."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self.times_ticks: Integers = rows["$ts"].to_numpy()
+        self._ranked: dict[str, Ranked] = {}
+
+    def ranked(self, column: str) -> Ranked:
+        if column not in self._ranked:
+            self._ranked[column] = Ranked.of(self.rows, column)
+        return self._ranked[column]
+
+    def values(self, value: MatchedValue, places: Integers) -> Column:
+        """A value for each of the places; NULL where there is none."""
+        column = column_of(value)
+        if value.function in ("min", "max"):
+            ranked = self.ranked(column)
+            found, type_ = ranked.values, ranked.type
+        else:
+            found, type_ = flat(self.rows[column]), type_of(self.rows.schema.field(column))
+        return settle(found.take(pa.array(places, mask=places < 0)), type_)
+
+
+def column_of(value: MatchedValue) -> str:
+    """The column of the events that holds the argument."""
+    assert isinstance(value.arg, Ref)
+    return value.arg.name
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """The test of an event that failed: of which variable, at which place, with which registers."""
+
+    variable: int
+    place: int
+    registers: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Found:
+    """What came of each start.
+
+    lengths: events of its match, 0 for none. open: further events may still decide. registers: those of the
+    match. trails: the last step of its way, -1 for none. failed: the way that counts ended with a test that
+    failed. failures: how many did, where they only say no. tests: the first of them, by the start's number.
+    """
+
+    lengths: Integers
+    open: Booleans
+    registers: list[Integers]
+    trails: Integers
+    failed: Booleans
+    failures: Integers
+    tests: dict[int, Failing] = field(default_factory=dict[int, Failing])
+
+    @classmethod
+    def nothing(cls, starts: int, registers: int) -> Found:
+        def filled(value: int) -> Integers:
+            return np.full(starts, value, np.int64)
+
+        no = np.zeros(starts, np.bool_)
+        none = [filled(NONE) for _ in range(registers)]
+        return cls(filled(0), no.copy(), none, filled(-1), no, filled(0))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Found]) -> Found:
+        firsts = np.cumsum([0, *(len(part.lengths) for part in parts)])
+        tests = [
+            {int(first) + n: test for n, test in part.tests.items()}
+            for first, part in zip(firsts, parts, strict=False)
+        ]
+        return cls(
+            np.concatenate([part.lengths for part in parts]),
+            np.concatenate([part.open for part in parts]),
+            [np.concatenate(each) for each in zip(*(part.registers for part in parts), strict=True)],
+            np.concatenate([part.trails for part in parts]),
+            np.concatenate([part.failed for part in parts]),
+            np.concatenate([part.failures for part in parts]),
+            {n: test for each in tests for n, test in each.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """Ways by start, those of a start in the order of preference."""
+
+    begins: Integers  # numbers of the starts
+    states: Integers
+    registers: list[Integers]
+    trails: Integers
+
+    def only(self, chosen: Booleans | Integers) -> _Ways:
+        return _Ways(
+            self.begins[chosen],
+            self.states[chosen],
+            [register[chosen] for register in self.registers],
+            self.trails[chosen],
+        )
+
+    def failing(self, row: int, variables: Integers, places: Integers) -> Failing:
+        """The test that ended a way."""
+        registers = tuple(int(register[row]) for register in self.registers)
+        return Failing(int(variables[row]), int(places[row]), registers)
+
+
+@dataclass(slots=True)
+class Trail:
+    """Every step of every way, to tell the variables of a match: the step before it, and its variable."""
+
+    before: list[Integers] = field(default_factory=list[Integers])
+    variables: list[Integers] = field(default_factory=list[Integers])
+    count: int = 0
+
+    def add(self, before: Integers, variables: Integers) -> Integers:
+        """The numbers of new steps."""
+        self.before.append(before)
+        self.variables.append(variables)
+        first, self.count = self.count, self.count + len(before)
+        return np.arange(first, self.count)
+
+    def variables_of(self, lasts: Integers, lengths: Integers) -> Integers:
+        """The variables of the ways that end with the steps `lasts`, one way behind the other."""
+        before = np.concatenate(self.before) if self.before else np.empty(0, np.int64)
+        variables = np.concatenate(self.variables) if self.variables else np.empty(0, np.int64)
+        ends = np.cumsum(lengths)
+        result = np.empty(int(ends[-1]) if len(ends) else 0, np.int64)
+        places, steps = ends - 1, lasts
+        while len(steps):
+            result[places] = variables[steps]
+            steps, places = before[steps], places - 1
+            going = steps >= 0
+            steps, places = steps[going], places[going]
+        return result
+
+
+class Pattern:
+    """A pattern ready to be matched.
+
+    values: what conditions and measures read. classified: the variables of a match will be asked for.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[PatternState],
+        definitions: Sequence[Definition],
+        values: Sequence[MatchedValue],
+        *,
+        classified: bool = False,
+    ) -> None:
+        self.definitions = tuple(definitions)
+        self.values = {value.name: value for value in values if value.arg is not None}
+        self.classified = classified
+        self.register_of: dict[str, int] = {}
+        self._registers: list[tuple[str, int, str]] = []
+        for value in self.values.values():
+            extreme = value.function in ("min", "max")
+            register = (value.function, value.variable, column_of(value) if extreme else "")
+            if register not in self._registers:
+                self._registers.append(register)
+            self.register_of[value.name] = self._registers.index(register)
+        tests = [test for each in definitions for test in each.behind]
+        self._decisive = sorted({self.register_of[name] for test in tests for name in test.reads})
+        counts = [len(state.moves) for state in states]
+        self._counts = np.array(counts, np.int64)
+        self._firsts = np.cumsum(self._counts) - self._counts
+        moves = np.array([move for state in states for move in state.moves], np.int64).reshape(-1, 2)
+        self._variables, self._nexts = moves[:, 0], moves[:, 1]
+        self._accepts = np.array([state.accepts for state in states], np.bool_)
+
+    def found(
+        self,
+        events: Events,
+        starts: Integers,
+        ends: Integers,
+        until_ticks: Integers,
+        closed: Booleans,
+        trail: Trail,
+        drops_failing: bool,
+    ) -> Found:
+        """What comes of matching from each start on.
+
+        starts: places. ends: no event from there on is looked at. until_ticks: when the last event of a match
+        may be at the latest. closed: all events until then are there. drops_failing: a test that fails says
+        no; else it ends its way, which then counts as if it had matched. Raises EvaluationError if there are
+        too many ways.
+        """
+        alone = [
+            None if each.alone is None else codes(each.alone, self._tested(events, each.alone))
+            for each in self.definitions
+        ]
+        parts = [
+            self._found(
+                events, alone, starts[part], ends[part], until_ticks[part], closed[part], trail, drops_failing
+            )
+            for first in range(0, max(1, len(starts)), STARTS_AT_ONCE)
+            for part in [slice(first, first + STARTS_AT_ONCE)]
+        ]
+        return Found.joined(parts)
+
+    def _found(
+        self,
+        events: Events,
+        alone: Sequence[Codes | None],
+        starts: Integers,
+        ends: Integers,
+        until_ticks: Integers,
+        closed: Booleans,
+        trail: Trail,
+        drops_failing: bool,
+    ) -> Found:
+        found = Found.nothing(len(starts), len(self._registers))
+        none = [np.full(len(starts), NONE, np.int64) for _ in self._registers]
+        ways = _Ways(np.arange(len(starts)), np.zeros(len(starts), np.int64), none, found.trails)
+        ways = ways.only(self._counts[ways.states] > 0)
+        for depth in range(MOST_EVENTS):
+            places = starts[ways.begins] + depth
+            there = places < ends[ways.begins]
+            found.open[ways.begins[~there & ~closed[ways.begins]]] = True
+            going = there.copy()
+            going[there] = events.times_ticks[places[there]] <= until_ticks[ways.begins[there]]
+            if not going.all():
+                ways, places = ways.only(going), places[going]
+            if not len(places):
+                return found
+            ways = self._step(events, alone, ways, places, depth, found, trail, drops_failing)
+        raise EvaluationError(f"A match may have at most {MOST_EVENTS - 1} events.")
+
+    def _step(
+        self,
+        events: Events,
+        alone: Sequence[Codes | None],
+        ways: _Ways,
+        places: Integers,
+        depth: int,
+        found: Found,
+        trail: Trail,
+        drops_failing: bool,
+    ) -> _Ways:
+        """The ways with one event more; what accepts or fails is noted in `found`."""
+        counts = self._counts[ways.states]
+        rows = np.repeat(np.arange(len(places)), counts)
+        moves = np.arange(len(rows)) + np.repeat(
+            self._firsts[ways.states] - (np.cumsum(counts) - counts), counts
+        )
+        variables, places = self._variables[moves], places[rows]
+        said = np.full(len(rows), TRUE, np.int8)
+        for variable, known in enumerate(alone):
+            if known is not None:
+                own = variables == variable
+                said[own] = known[places[own]]
+        keep = said != FALSE
+        ways = _Ways(
+            ways.begins[rows][keep],
+            self._nexts[moves][keep],
+            [register[rows][keep] for register in ways.registers],
+            ways.trails[rows][keep],
+        )
+        variables, places, said = variables[keep], places[keep], said[keep]
+        self._register(events, ways, variables, places)
+        for variable, definition in enumerate(self.definitions):
+            for test in definition.behind:
+                own = np.flatnonzero((variables == variable) & (said == TRUE))
+                if len(own):
+                    registers = [register[own] for register in ways.registers]
+                    said[own] = self._behind(events, test, places[own], registers)
+        fails = said == FAILS
+        if drops_failing and fails.any():
+            np.add.at(found.failures, ways.begins[fails], 1)
+            begins, first = np.unique(ways.begins[fails], return_index=True)
+            for begin, row in zip(begins.tolist(), np.flatnonzero(fails)[first].tolist(), strict=True):
+                found.tests.setdefault(begin, ways.failing(row, variables, places))
+            said[fails] = FALSE
+            fails = said == FAILS
+        keep = said != FALSE
+        ways, variables, places, fails = ways.only(keep), variables[keep], places[keep], fails[keep]
+        if self.classified:
+            ways = replace(ways, trails=trail.add(ways.trails, variables))
+        live = ~fails & (self._counts[ways.states] > 0)
+        ends = np.flatnonzero(fails | self._accepts[ways.states])
+        if len(ends):
+            begins, first = np.unique(ways.begins[ends], return_index=True)
+            best = ends[first]
+            found.lengths[begins] = depth + 1
+            found.trails[begins] = ways.trails[best]
+            found.failed[begins] = fails[best]
+            for register, own in zip(found.registers, ways.registers, strict=True):
+                register[begins] = own[best]
+            for row in best[fails[best]]:
+                found.tests[int(ways.begins[row])] = ways.failing(row, variables, places)
+            last = np.full(len(found.lengths), len(fails), np.int64)
+            last[begins] = best
+            live &= np.arange(len(fails)) <= last[ways.begins]
+        return self._merged(ways.only(live))
+
+    def _register(self, events: Events, ways: _Ways, variables: Integers, places: Integers) -> None:
+        """Notes the events that were matched last."""
+        for register, (function, variable, column) in zip(ways.registers, self._registers, strict=True):
+            own = variables == variable
+            match function:
+                case "first":
+                    own &= register == NONE
+                    register[own] = places[own]
+                case "last":
+                    register[own] = places[own]
+                case _:
+                    register[own] = events.ranked(column).best(function, register[own], places[own])
+
+    def _merged(self, ways: _Ways) -> _Ways:
+        """The ways without those that have the same future as a preferred one of their start."""
+        if not (ways.begins[1:] == ways.begins[:-1]).any():
+            return ways
+        futures = ways.begins * len(self._counts) + ways.states
+        for number in self._decisive:
+            register = ways.registers[number]
+            low = int(register.min())
+            futures = np.unique(futures, return_inverse=True)[1] * (int(register.max()) - low + 1)
+            futures = futures + (register - low)
+        _, first = np.unique(futures, return_index=True)
+        if len(first) < len(futures):
+            ways = ways.only(np.sort(first))
+        if len(ways.begins) > MOST_WAYS and int(np.bincount(ways.begins).max()) > MOST_WAYS:
+            raise EvaluationError(f"A pattern may match in at most {MOST_WAYS} ways at once from one event.")
+        return ways
+
+    # ------------------------------------------------------------ tests of events
+
+    def _behind(
+        self, events: Events, test: EventTest, places: Integers, registers: Sequence[Integers]
+    ) -> Codes:
+        result = np.full(len(places), FAILS, np.int8)
+        sound = np.ones(len(places), np.bool_)
+        for name in test.reads:
+            sound &= registers[self.register_of[name]] >= NONE
+        if sound.any():
+            own = [register[sound] for register in registers]
+            result[sound] = codes(test, self._tested(events, test, places[sound], own))
+        return result
+
+    def _tested(
+        self,
+        events: Events,
+        test: EventTest,
+        places: Integers | None = None,
+        registers: Sequence[Integers] | None = None,
+    ) -> pa.Table:
+        """What a condition reads of the events at some places; without registers of the event alone."""
+        order = events.rows.select(ORDER_COLUMNS)
+        own: Integers = np.arange(events.rows.num_rows) if places is None else places
+        if places is not None:
+            order = order.take(pa.array(places))
+        columns, fields = list(order.columns), list(order.schema)
+        for name in test.reads:
+            back = own if registers is None else registers[self.register_of[name]]
+            column, type_ = events.values(self.values[name], back)
+            columns.append(column)
+            fields.append(typed_field(name, type_))
+        return pa.table(columns, schema=pa.schema(fields))
+
+    def error(self, events: Events, failing: Failing) -> EvaluationError:
+        """Why a test failed, with its place in the query and its event."""
+        places = np.array([failing.place], np.int64)
+        registers = [np.array([register], np.int64) for register in failing.registers]
+        definition = self.definitions[failing.variable]
+        tests = [] if definition.alone is None else [(definition.alone, None)]
+        for test, own in (*tests, *((each, registers) for each in definition.behind)):
+            for name in test.reads if own is not None else ():
+                if failing.registers[self.register_of[name]] < NONE:
+                    return self.error_of(events, name, failing.registers[self.register_of[name]])
+            try:
+                test.condition(self._tested(events, test, places, own), None)
+            except EvaluationError as error:
+                return error
+        raise AssertionError("a test that failed fails again")
+
+    def error_of(self, events: Events, name: str, register: int) -> EvaluationError:
+        """Why Min or Max has no value."""
+        value = self.values[name]
+        place = int(failure(np.array([register]))[0])
+        return events.ranked(column_of(value)).error(value.function, place, value.span)
+
+
+def codes(test: EventTest, rows: pa.Table) -> Codes:
+    """What a test says of every row."""
+    try:
+        return test.condition(rows, None).astype(np.int8)
+    except EvaluationError:
+        failing = test.condition.failing(rows)
+    result = np.full(rows.num_rows, TRUE, np.int8)
+    result[failing] = FAILS
+    sound = np.flatnonzero(result == TRUE)
+    result[sound] = test.condition(rows.take(pa.array(sound)), None).astype(np.int8)
+    return result

@@ -1,0 +1,1 @@
+"""Window aggregates: hopping (tumbling and snapshot too), sliding and session windows."""

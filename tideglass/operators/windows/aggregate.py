@@ -1,0 +1,239 @@
+"""GROUP BY over windows: rows become partial aggregates, partials become results (`asa.md` 3, 4.1).
+
+`partial` needs no state and can run anywhere; `advance` keeps the partials and closes the windows. A
+window (start, end] closes when the watermark is past its end (A-16). What comes out depends on the rows
+only: not on how they were cut into chunks and batches, nor on how often they were merged before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from tideglass.core.failing import OnFailure, of_sound_rows
+from tideglass.core.sql import query
+from tideglass.core.types import (
+    ARRIVAL,
+    INPUT,
+    OFFSET,
+    PARTITION,
+    SUBSTREAM,
+    SYSTEM_TIMESTAMP,
+    WINDOW_ID,
+    Type,
+    field,
+)
+from tideglass.core.values import coded_text, flat
+from tideglass.operators.aggregates.cells import AggregateSpec, Cells, refused_by
+from tideglass.operators.aggregates.grouping import Grouping, stack
+from tideglass.operators.aggregates.results import finish
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.store import State
+from tideglass.operators.state.window_log import WindowLog
+from tideglass.operators.windows.hopping import END, TIME, PaneWindow
+from tideglass.operators.windows.session import LAST, SessionWindow
+from tideglass.operators.windows.sliding import SlidingWindow
+from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
+
+pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
+
+Kernel: TypeAlias = PaneWindow | SlidingWindow | SessionWindow
+
+WINDOW = "$w"  # int8: which of the step's windows a partial is for
+
+_PROGRESS = "progress"
+
+
+class WindowAggregate:
+    """The rows of one GROUP BY.
+
+    windows: several if the query says `Windows(...)`. key_names: columns of the grouping keys.
+    session_columns: for each window, the columns of a session's PARTITION BY, empty for any other; left
+    out if no window has any. substreams: rows have `$substream`, and each closes by its own watermark.
+    """
+
+    def __init__(
+        self,
+        windows: Sequence[Window],
+        key_names: Sequence[str],
+        aggregates: Sequence[AggregateSpec],
+        substreams: bool = False,
+        session_columns: Sequence[Sequence[str]] = (),
+    ) -> None:
+        self.windows = tuple(windows)
+        self.key_names = tuple(key_names)
+        self.aggregates = tuple(aggregates)
+        self.substreams = substreams
+        scopes = tuple(tuple(columns) for columns in session_columns) or ((),) * len(self.windows)
+        self._kernels = [
+            self._kernel(window, scope) for window, scope in zip(self.windows, scopes, strict=True)
+        ]
+        extra = {name: None for scope in scopes for name in scope if name not in self.key_names}
+        self._all_keys = (*self.key_names, *extra)
+        self._substream = (SUBSTREAM,) if substreams else ()
+
+    def _kernel(self, window: Window, scope: tuple[str, ...]) -> Kernel:
+        keys, substreams = self.key_names, self.substreams
+        match window:
+            case Hopping(size, hop, offset):
+                return PaneWindow(size, hop, offset, keys, substreams)
+            case Snapshot():
+                return PaneWindow(1, 1, 0, keys, substreams)
+            case Sliding(size):
+                return SlidingWindow(size, keys, substreams)
+            case Session(timeout, max_duration):
+                return SessionWindow(timeout, max_duration, scope, keys, substreams)
+
+    def partial(self, rows: pa.Table, on_failure: OnFailure | None = None) -> pa.Table:
+        """Rows of one chunk as partial aggregates: one row per window, piece of time and group.
+
+        rows: order columns, `$substream` with substreams, key columns, session columns and the columns
+        the aggregates name; any type of value. Raises EvaluationError for a value its function refuses;
+        with `on_failure` such rows are told of there and left out.
+        """
+        return of_sound_rows(self._partials, rows, on_failure, failing=partial(refused_by, self.aggregates))
+
+    def _partials(self, rows: pa.Table) -> pa.Table:
+        cells = Cells(rows, self.aggregates)
+        if not cells.sql:
+            # nothing but keys is asked for, and still the group must show
+            cells = Cells(rows, self.aggregates, count_rows=True)
+        parts = [self._partial(number, cells) for number in range(len(self.windows))]
+        return stack(parts, self._all_keys)
+
+    def _partial(self, number: int, cells: Cells) -> pa.Table:
+        kernel, rows = self._kernels[number], cells.rows
+        times = rows[SYSTEM_TIMESTAMP].to_numpy()
+        plain: tuple[str, ...] = (TIME, *self._substream)
+        match kernel:
+            case PaneWindow():
+                ends, inside = kernel.pane_ends(times)
+                rows = rows.append_column(TIME, pa.array(ends))
+                rows = rows if inside is None else rows.filter(pa.array(inside))
+                grouped = Grouping(plain, self.key_names)
+            case SlidingWindow():
+                rows = rows.append_column(TIME, pa.array(times))
+                grouped = Grouping(plain, self.key_names)
+            case SessionWindow():
+                first, last = kernel.mini_sessions(rows)
+                rows = rows.append_column(TIME, pa.array(first)).append_column(LAST, pa.array(last))
+                grouped = Grouping((*plain, LAST), kernel.all_keys)
+        result = grouped.aggregate(rows, cells.sql)
+        return result.append_column(WINDOW, pa.array(np.full(result.num_rows, number, np.int8)))
+
+    def advance(
+        self,
+        partials: Sequence[pa.Table],
+        progress: Progress,
+        state: State,
+        on_failure: OnFailure | None = None,
+    ) -> pa.Table:
+        """Adds partials to the state and closes what `progress` allows.
+
+        No row of `partials` may be behind the watermark of an earlier call. Returns rows as described in
+        `results`, by ($ts, window, canonical key): `$ts` and `$arrival` the window's end, keys,
+        aggregates, `$window` if the windows have ids, `$substream` with substreams. Raises EvaluationError
+        for a group without a result, such as a sum that overflows; with `on_failure` such groups are told
+        of there and left out.
+        """
+        previous = Progress.from_bytes(state.get(_PROGRESS))
+        closed: list[pa.Table] = []
+        for number, kernel in enumerate(self._kernels):
+            log = WindowLog(state, number, len(self._kernels), kernel.grouping)
+            own = [part for table in partials if (part := self._of_window(table, number, kernel)).num_rows]
+            for table in kernel.advance(own, previous, progress, log):
+                closed.append(table.append_column(WINDOW, pa.array(np.full(table.num_rows, number, np.int8))))
+            log.save()
+        encoded = progress.to_bytes()
+        if state.get(_PROGRESS) != encoded:
+            state.put(_PROGRESS, encoded)
+        return self._results(closed, on_failure)
+
+    def oldest_held_ticks(self, state: State) -> int | None:
+        """None: a result is stamped with its window's end, which the watermark has not passed before.
+
+        So windows never hold back the watermark of what reads them (`asa.md` 11.4).
+        """
+        del state
+        return None
+
+    def _of_window(self, table: pa.Table, number: int, kernel: Kernel) -> pa.Table:
+        if len(self._kernels) > 1:
+            table = table.filter(pc.equal(table[WINDOW], pa.scalar(number, pa.int8())))
+        foreign = [WINDOW]
+        if isinstance(kernel, SessionWindow):
+            foreign += [name for name in self._all_keys if name not in kernel.all_keys]
+        else:
+            foreign += [LAST, *(name for name in self._all_keys if name not in self.key_names)]
+        return table.drop_columns([name for name in foreign if name in table.column_names])
+
+    def _results(self, closed: Sequence[pa.Table], on_failure: OnFailure | None) -> pa.Table:
+        """Closed partials as rows, in their order."""
+        table = stack(closed, self._all_keys) if closed else self._nothing()
+        return of_sound_rows(self._finished, table, on_failure, check=self._check)
+
+    def _check(self, table: pa.Table) -> None:
+        for spec in self.aggregates:
+            finish(spec, table)
+
+    def _finished(self, table: pa.Table) -> pa.Table:
+        keys = [name for name in self._all_keys if name in table.column_names]
+        places, hashes = self._order(table, keys)
+        table = table.take(pa.array(places))
+        ends = flat(table[END])
+        zero = pa.array(np.zeros(table.num_rows, np.int64))
+        columns: list[tuple[pa.Field, Any]] = [
+            (field(SYSTEM_TIMESTAMP, Type.DATETIME), ends),
+            (field(ARRIVAL, Type.DATETIME), ends),
+            (field(INPUT, Type.BIGINT), zero),
+            (field(PARTITION, Type.BIGINT), zero),
+            (field(OFFSET, Type.BIGINT), pa.array(hashes)),
+        ]
+        for name in self.key_names:
+            columns.append((table.schema.field(name), table[name]))
+        for spec in self.aggregates:
+            column, type_ = finish(spec, table)
+            columns.append((field(spec.name, type_), column))
+        if any(window.id is not None for window in self.windows):
+            ids = pa.array([window.id for window in self.windows], pa.string())
+            columns.append((field(WINDOW_ID, Type.NVARCHAR), ids.take(table[WINDOW])))
+        if self.substreams:
+            columns.append((field(SUBSTREAM, Type.NVARCHAR), table[SUBSTREAM]))
+        return pa.table([column for _, column in columns], schema=pa.schema([name for name, _ in columns]))
+
+    def _order(self, table: pa.Table, keys: Sequence[str]) -> tuple[Any, Any]:
+        """Places of the rows by (end, window, canonical key, substream), and the hash of each row's key."""
+        codes, texts = coded_text(table, keys)
+        numbers = table[WINDOW].to_numpy()
+        # With several windows a hash of the key alone would not be a place of its own.
+        named = (
+            [f"k || '/{number}'" for number in range(len(self.windows))] if len(self.windows) > 1 else ["k"]
+        )
+        hashed = query(
+            ", ".join(
+                [
+                    "SELECT rank() OVER (ORDER BY k) AS rank",
+                    *(f"md5_number_lower({n}) AS h{i}" for i, n in enumerate(named)),
+                ]
+            )
+            + " FROM distinct_keys ORDER BY place",
+            distinct_keys=pa.table({"place": pa.array(np.arange(len(texts))), "k": texts}),
+        )
+        hashes = np.stack([hashed[f"h{i}"].to_numpy() for i in range(len(named))]).view(np.int64)
+        ranks = hashed["rank"].to_numpy()[codes]
+        by = [ranks, numbers, table[END].to_numpy()]
+        if self.substreams:
+            by.insert(0, pc.rank(flat(table[SUBSTREAM]), tiebreaker="dense").to_numpy())
+        places = np.lexsort(by)
+        return places, hashes[numbers if len(named) > 1 else 0, codes][places]
+
+    def _nothing(self) -> pa.Table:
+        schema = [field(END, Type.DATETIME), pa.field(WINDOW, pa.int8())]
+        schema += [field(name, Type.NULL) for name in self.key_names]
+        schema += [pa.field(name, pa.string()) for name in self._substream]
+        return pa.schema(schema).empty_table()

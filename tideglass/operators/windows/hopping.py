@@ -1,0 +1,168 @@
+"""Tumbling, hopping and snapshot windows: rows in panes, panes shared by the windows that hold them.
+
+Windows (end - size, end] end at every multiple of hop (plus offset) since tick zero. All starts and ends
+cut time into panes, at most two a hop; a row is in exactly those windows that its whole pane is in. A
+snapshot is the window of one tick (`asa.md` 3.2, 3.3, 3.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
+from tideglass.core.types import SUBSTREAM, Type
+from tideglass.core.types import field as typed_field
+from tideglass.operators.aggregates.grouping import Grouping, Integers, stack
+from tideglass.operators.progress import Progress
+from tideglass.operators.state.window_log import WindowLog
+
+TIME = "$time"  # int64 ticks of a partial: end of its pane; or the one instant of its rows
+END = "$end"  # int64 ticks: end of the window a closed row belongs to
+
+#: Panes are copied once for each window that closes; at most so many copies, of some 100 bytes and
+#: twice that while they merge, are made at a time. Small enough to stay in the cache, they merge faster, too.
+COPIES_AT_ONCE = 500_000
+
+#: A window spans at most so many buckets, so that short hops in a long window do not make many.
+BUCKETS_PER_WINDOW = 64
+
+
+def watermarks_of(progress: Progress, rows: pa.Table) -> Any:
+    """The watermark of each row, by its substream if it has one: one number, or one a row."""
+    return progress.of(rows[SUBSTREAM]) if SUBSTREAM in rows.column_names else progress.watermark_ticks
+
+
+@dataclass(frozen=True, slots=True)
+class PaneWindow:
+    """One hopping window (hop == size: tumbling; hop > size: gaps between windows, A-39)."""
+
+    size_ticks: int
+    hop_ticks: int
+    offset_ticks: int
+    keys: tuple[str, ...]
+    substreams: bool
+
+    @property
+    def grouping(self) -> Grouping:
+        """Which partials merge while they wait."""
+        return Grouping((TIME, *((SUBSTREAM,) if self.substreams else ())), self.keys)
+
+    @property
+    def _zero_ticks(self) -> int:
+        """An end of a window, near tick zero."""
+        return ORIGIN_TICKS + self.offset_ticks
+
+    @property
+    def _bucket_ticks(self) -> int:
+        """Width of a bucket: a whole number of hops, at least a second (rarely more than one chunk a
+        batch and second), at most a window in 64 pieces."""
+        wanted = max(TICKS_PER_SECOND, self.size_ticks // BUCKETS_PER_WINDOW)
+        return self.hop_ticks * max(1, -(-wanted // self.hop_ticks))
+
+    def _end_from(self, ticks: Any) -> Any:
+        """The first end at or after an instant."""
+        return -((self._zero_ticks - ticks) // self.hop_ticks) * self.hop_ticks + self._zero_ticks
+
+    def _end_to(self, ticks: Any) -> Any:
+        """The last end at or before an instant."""
+        return (ticks - self._zero_ticks) // self.hop_ticks * self.hop_ticks + self._zero_ticks
+
+    def pane_ends(self, times_ticks: Integers) -> tuple[Integers, Any]:
+        """The end of the pane of each instant, and which instants are in any window at all."""
+        ends = self._end_from(times_ticks)
+        if self.size_ticks % self.hop_ticks == 0:
+            return ends, None
+        # the last start of a window before the next end; a window starts after its start
+        starts = self._end_from(times_ticks + self.size_ticks) - self.size_ticks
+        inside = None if self.size_ticks > self.hop_ticks else times_ticks > ends - self.size_ticks
+        return np.minimum(ends, starts) if inside is None else ends, inside
+
+    def _bucket(self, pane_ends_ticks: Any) -> Any:
+        """A bucket covers (start, end] like a window."""
+        return -((self._zero_ticks - pane_ends_ticks) // self._bucket_ticks)
+
+    def advance(
+        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: WindowLog
+    ) -> list[pa.Table]:
+        """Closes the windows whose end the watermark has passed since `previous`; keeps what is open.
+
+        Returns merged partials with `$end`. Only buckets of windows that close are read.
+        """
+        rows = stack(fresh, self.keys) if fresh else None
+        first_ticks = self._end_from(previous.watermark_ticks)
+        last_ticks = self._end_to(progress.furthest_ticks - 1)
+        tables = [] if rows is None else [rows]
+        if first_ticks <= last_ticks:
+            # panes in (first end - size, last end]
+            low = self._bucket(max(first_ticks - self.size_ticks, ORIGIN_TICKS - self.size_ticks) + 1)
+            high = self._bucket(last_ticks)
+            for bucket in log.buckets():
+                if low <= bucket <= high:
+                    tables.append(self._read(bucket, progress, log))
+        closed: list[pa.Table] = []
+        if tables:
+            closed = self._close(stack(tables, self.keys), previous, progress)
+        done = [bucket for bucket in log.buckets() if self._is_done(bucket, progress)]
+        log.drop(done)
+        if rows is not None:
+            alive = self._alive(rows, progress)
+            kept = rows if alive.all() else rows.filter(pa.array(alive))
+            if len(fresh) > 1 and kept.num_rows:
+                kept = self.grouping.merge(kept)
+            log.append(self._bucket(kept[TIME].to_numpy()), kept)
+        return closed
+
+    def _is_done(self, bucket: int, progress: Progress) -> bool:
+        end_ticks = bucket * self._bucket_ticks + self._zero_ticks
+        return self._end_to(end_ticks + self.size_ticks - 1) < progress.watermark_ticks
+
+    def _alive(self, rows: pa.Table, progress: Progress) -> Any:
+        """Whether a window of the row is still open."""
+        return self._end_to(rows[TIME].to_numpy() + (self.size_ticks - 1)) >= watermarks_of(progress, rows)
+
+    def _read(self, bucket: int, progress: Progress, log: WindowLog) -> pa.Table:
+        rows = log.read(bucket)
+        if self.substreams:
+            # one slow substream must not keep the rows of all others
+            alive = self._alive(rows, progress)
+            if 2 * int(alive.sum()) < len(alive):
+                log.replace(bucket, rows.filter(pa.array(alive)))
+        return rows
+
+    def _close(self, rows: pa.Table, previous: Progress, progress: Progress) -> list[pa.Table]:
+        panes_ticks = rows[TIME].to_numpy()
+        first = self._end_from(np.maximum(panes_ticks, watermarks_of(previous, rows)))
+        last = self._end_to(
+            np.minimum(panes_ticks + (self.size_ticks - 1), watermarks_of(progress, rows) - 1)
+        )
+        return self._close_between(rows, first, last)
+
+    def _close_between(self, rows: pa.Table, first: Integers, last: Integers) -> list[pa.Table]:
+        """Merges each row into its windows that end at first, first + hop, ... last."""
+        copies = np.maximum((last - first) // self.hop_ticks + 1, 0)
+        used = copies > 0
+        if not used.any():
+            return []
+        if not used.all():
+            rows, first, last, copies = rows.filter(pa.array(used)), first[used], last[used], copies[used]
+        earliest, latest = int(first.min()), int(last.max())
+        if int(copies.sum()) > COPIES_AT_ONCE and earliest < latest:
+            middle = int(self._end_to((earliest + latest) // 2))
+            return [
+                *self._close_between(rows, first, np.minimum(last, middle)),
+                *self._close_between(rows, np.maximum(first, middle + self.hop_ticks), last),
+            ]
+        if (copies == 1).all():
+            copied, ends = rows, first
+        else:
+            places = np.repeat(np.arange(len(copies)), copies)
+            within = np.arange(len(places)) - np.repeat(np.cumsum(copies) - copies, copies)
+            copied, ends = rows.take(pa.array(places)), first[places] + within * self.hop_ticks
+        copied = copied.drop_columns([TIME]).append_column(typed_field(END, Type.DATETIME), pa.array(ends))
+        plain = (END, *((SUBSTREAM,) if self.substreams else ()))
+        return [Grouping(plain, self.keys).merge(copied)]

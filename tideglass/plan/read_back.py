@@ -1,0 +1,71 @@
+"""How far back a job must read to go on as if it had never stopped (`asa.md` 7.2).
+
+Rows from an output time on are complete when the input is read from
+
+    output time - span of the query - early limit            of arrival time
+
+The last term is there because a source can be searched by arrival only, and an event may be timed up to
+the early limit after it arrived. What arrived before cannot be timed at or after `output time - span`, and
+no longer decides how the policies treat what is. Without TIMESTAMP BY an event is timed by its arrival, so
+the term is not needed: a query without temporal operators then reads nothing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tideglass.plan.nodes import Plan
+from tideglass.plan.spans import input_spans_ticks
+from tideglass.plan.topology import Reader, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """How much earlier than its output a job reads one input, in ticks.
+
+    span_ticks: of the query, along the longest way to an output. early_ticks: how far ahead of its arrival
+    an event may be timed; None is without limit, and the input must be read from its beginning.
+    floor_lag_ticks: how far behind the estimated arrival the watermark follows in silence; None if never.
+    """
+
+    span_ticks: int
+    early_ticks: int | None
+    floor_lag_ticks: int | None
+
+    def read_from_ticks(self, output_from_ticks: int) -> int | None:
+        """The arrival time from which on events are needed; None for all of them."""
+        if self.early_ticks is None:
+            return None
+        return output_from_ticks - self.span_ticks - self.early_ticks
+
+    def raised_from_ticks(self, output_from_ticks: int) -> int | None:
+        """Once silence has made arrival seem as late as this, events are needed whenever they arrived.
+
+        The watermark it led to raises them to a time at which they count. None: silence raises nothing.
+        """
+        if self.floor_lag_ticks is None:
+            return None
+        return output_from_ticks - self.span_ticks + self.floor_lag_ticks
+
+
+def read_backs(plan: Plan, topology: Topology, *, behind_watermark: bool = False) -> Mapping[str, ReadBack]:
+    """The read-back of every input the job reads.
+
+    behind_watermark: counted from the watermark of a stopped job instead of from an output time; rows
+    that were still held back then may be stamped before it.
+    """
+    spans_ticks = input_spans_ticks(plan, with_holds=behind_watermark)
+    result: dict[str, ReadBack] = {}
+    for name in topology.fields:
+        readers = [reader for reader in topology.readers if reader.input == name]
+        lags = [reader.policies.floor_lag_ticks for reader in readers]
+        least = min((lag for lag in lags if lag is not None), default=None)
+        result[name] = ReadBack(spans_ticks.get(name, 0), _early_ticks(readers), least)
+    return result
+
+
+def _early_ticks(readers: list[Reader]) -> int | None:
+    limits = [reader.policies.early_ticks for reader in readers if reader.policies.application_time]
+    known = [limit for limit in limits if limit is not None]
+    return max(known, default=0) if len(known) == len(limits) else None

@@ -1,0 +1,1 @@
+"""ASA project files: reading, checking, test cases."""

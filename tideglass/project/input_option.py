@@ -1,0 +1,126 @@
+"""`--input NAME=PATH,arrival=FIELD,partitions=folders`: files for an input, and what a user says of them.
+
+Choices stand behind the path. A comma belongs to the path unless one of CHOICES and `=` follow it; a path
+with such a text in it doubles that comma.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tideglass.bind.catalog import did_you_mean
+from tideglass.core.errors import ProjectError
+from tideglass.project.inputs import ARRIVAL_FORMATS, FORMATS, ROTATIONS, delimiter_of
+from tideglass.project.reading import Problems
+
+if TYPE_CHECKING:  # that module checks what it is given, with a library that takes long to import
+    from tideglass.connect.spec import Rotation
+
+#: What may stand behind a path, and what it says.
+CHOICES: Mapping[str, str] = {
+    "arrival": "the field with the time of arrival; dots lead into records",
+    "arrival-format": f"how that field says it: {', '.join(ARRIVAL_FORMATS)}",
+    "partitions": "folders: each sub-folder is a partition; one: all files are one",
+    "rotation": "how files take turns under one name: none, rename, copytruncate",
+    "format": f"of the files, if their names do not tell: {', '.join(FORMATS)}",
+    "delimiter": "of CSV: comma, semicolon, space, tab, bar",
+}
+_PARTITIONS: Mapping[str, Literal["one", "folders"]] = {"one": "one", "folders": "folders"}
+_CHOICE = re.compile(rf"(?<!,),(?=(?:{'|'.join(CHOICES)})=)")
+_DOUBLED = re.compile(rf",,(?=(?:{'|'.join(CHOICES)})=)")
+
+
+@dataclass(frozen=True, slots=True)
+class GivenInput:
+    """Files that a user names for an input. None: as the project says of the input, if it names it."""
+
+    path: Path
+    arrival: str | None = None
+    arrival_format: str | None = None
+    partitions: Literal["one", "folders"] | None = None
+    file_format: str | None = None
+    delimiter: str | None = None
+    rotation: Rotation | None = None
+
+
+def given_input(name: str, text: str) -> GivenInput:
+    """What stands behind `NAME=`. Raises ProjectError for a choice that cannot be understood.
+
+    >>> given_input("toll", "a,b.json,arrival=enqueued,partitions=folders").path.as_posix()
+    'a,b.json'
+    """
+    path, *choices = _CHOICE.split(text)
+    said: dict[str, str] = {}
+    for choice in choices:
+        key, _, value = choice.partition("=")
+        if key in said:
+            raise ProjectError(f"--input {name}: {key} is said twice")
+        if not value:
+            raise ProjectError(f"--input {name}: {key} says nothing; {key} is {CHOICES[key]}")
+        said[key] = value
+    _check(name, said)
+    plain = _DOUBLED.sub(",", path)
+    if not plain:
+        raise ProjectError(f"--input {name!r} names no path; write {name}=PATH")
+    return GivenInput(
+        Path(plain),
+        said.get("arrival"),
+        said.get("arrival-format"),
+        _PARTITIONS.get(said.get("partitions", "")),
+        said.get("format"),
+        _delimiter(name, said.get("delimiter")),
+        ROTATIONS.get(said.get("rotation", "")),
+    )
+
+
+def given_inputs(texts: Sequence[str] | None) -> dict[str, GivenInput]:
+    """The inputs of `NAME=PATH` texts. Raises ProjectError for one that is none, or a name said twice."""
+    found: dict[str, GivenInput] = {}
+    for text in texts or ():
+        name, equals, rest = text.partition("=")
+        if not (name and equals and rest):
+            raise ProjectError(f"--input {text!r} must be NAME=PATH")
+        if name in found:
+            raise ProjectError(f"--input names {name!r} twice; give one path, which may be a folder")
+        found[name] = given_input(name, rest)
+    return found
+
+
+def hint_of_path(path: Path) -> str:
+    """What may be wrong with a path that does not exist: a choice that is not known; '' for nothing.
+
+    >>> hint_of_path(Path("a.json,arival=t"))
+    "'arival' is no choice; did you mean 'arrival'?"
+    """
+    for key in reversed(re.findall(r",([A-Za-z-]+)=", str(path))):
+        if key not in CHOICES:
+            return f"{key!r} is no choice; {did_you_mean(key, CHOICES) or 'known are ' + ', '.join(CHOICES)}"
+    return ""
+
+
+def _check(name: str, said: Mapping[str, str]) -> None:
+    allowed = {
+        "arrival-format": ARRIVAL_FORMATS,
+        "partitions": tuple(_PARTITIONS),
+        "rotation": tuple(ROTATIONS),
+        "format": FORMATS,
+    }
+    for key, values in allowed.items():
+        if said.get(key, values[0]) not in values:
+            near = did_you_mean(said[key], values) or f"it must be one of {', '.join(values)}"
+            raise ProjectError(f"--input {name}: {key} is {said[key]!r}; {near}")
+    if "arrival-format" in said and "arrival" not in said:
+        raise ProjectError(f"--input {name}: arrival-format without arrival=FIELD says nothing")
+
+
+def _delimiter(name: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    problems = Problems(Path())
+    found = delimiter_of(text, Path(f"--input {name}"), problems)
+    problems.raise_if_any()
+    return found

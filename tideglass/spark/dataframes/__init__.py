@@ -1,0 +1,1 @@
+"""Queries over DataFrames of the user."""

@@ -1,0 +1,402 @@
+"""A job whose inputs and outputs are DataFrames, streaming or not, whatever stands behind them.
+
+    DataFrame ──mapInArrow──▶ chunks ──ingress──▶ stage 1 … n ──mapInArrow──▶ typed columns
+
+`mapInArrow` decodes where Spark reads; the ingress is one stateful operator for all inputs; the stages
+are those of a job with inputs of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql import types as sql_types
+from pyspark.taskcontext import TaskContext
+
+from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
+from tideglass.connect.dataframes.output import fixed_columns
+from tideglass.connect.formats.decoded import Fields
+from tideglass.connect.formats.messages import Payload
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.core.errors import InputError, TideglassError
+from tideglass.core.profile import awaited
+from tideglass.core.types import PARTITION, Type
+from tideglass.engine.exchange import RowSink, Sink
+from tideglass.engine.ipc import from_bytes
+from tideglass.engine.messages import Kind, Message
+from tideglass.engine.profiled import profiled
+from tideglass.ingress.partition_watermarks import Peers
+from tideglass.ingress.read_from import InputBegin
+from tideglass.plan.expressions import references as references_of
+from tideglass.plan.topology import Topology
+from tideglass.spark.dataframes.metrics import keep, observed
+from tideglass.spark.file_source import ARROW_SCHEMA
+from tideglass.spark.ingress import IngressProcessor
+from tideglass.spark.interpreter import see_interpreter
+from tideglass.spark.key_numbers import key_numbers
+from tideglass.spark.processor import MESSAGE_SCHEMA
+from tideglass.spark.query import staged
+from tideglass.spark.session.session import SETTINGS
+
+#: Rows of a chunk at least, unless the task has no more: as many as a file is decoded at once.
+CHUNK_ROWS = 1 << 16
+#: How often silence is told to the stages.
+IDLE_MS = 1000
+
+_STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
+_PARTITIONS = "spark.sql.shuffle.partitions"
+#: The column that stands for the arrival time when none is named: the time of the batch.
+_BATCH_TIME = "$batch_time"
+
+_TYPES: Mapping[type[sql_types.DataType], Type] = {
+    sql_types.ByteType: Type.BIGINT,
+    sql_types.ShortType: Type.BIGINT,
+    sql_types.IntegerType: Type.BIGINT,
+    sql_types.LongType: Type.BIGINT,
+    sql_types.DayTimeIntervalType: Type.BIGINT,
+    sql_types.FloatType: Type.FLOAT,
+    sql_types.DoubleType: Type.FLOAT,
+    sql_types.DecimalType: Type.FLOAT,
+    sql_types.StringType: Type.NVARCHAR,
+    sql_types.CharType: Type.NVARCHAR,
+    sql_types.VarcharType: Type.NVARCHAR,
+    sql_types.BinaryType: Type.NVARCHAR,
+    sql_types.TimestampType: Type.DATETIME,
+    sql_types.TimestampNTZType: Type.DATETIME,
+    sql_types.DateType: Type.DATETIME,
+    sql_types.BooleanType: Type.BIT,
+    sql_types.StructType: Type.RECORD,
+    sql_types.ArrayType: Type.ARRAY,
+    sql_types.MapType: Type.ARRAY,
+    sql_types.NullType: Type.NULL,
+}
+
+_TIMES = (sql_types.TimestampType, sql_types.TimestampNTZType, sql_types.StringType)
+_WHOLE_NUMBERS = (sql_types.LongType, sql_types.IntegerType, sql_types.ShortType, sql_types.ByteType)
+
+_COLUMNS: Mapping[Type, sql_types.DataType] = {
+    Type.BIGINT: sql_types.LongType(),
+    Type.FLOAT: sql_types.DoubleType(),
+    Type.BIT: sql_types.BooleanType(),
+    Type.DATETIME: sql_types.TimestampType(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FrameInput:
+    """A DataFrame as an input.
+
+    arrival: the column that says when a row arrived, a timestamp or ISO text. Without it a row of a
+    stream arrives with its batch, a row of a finished DataFrame at its event time. partition: the
+    column whose values are the input's partitions; without it there is one. offset: the column, a
+    whole number, by which the rows of a partition are ordered; without it they are ordered by arrival.
+    All three stay columns of the input.
+
+    payload: the column that holds messages of events, JSON unless `payload_as` says otherwise; without it
+    the columns are the event. metadata: names the query may use for other columns of such a message, each
+    with its column.
+    """
+
+    df: DataFrame
+    arrival: str | None = None
+    partition: str | None = None
+    offset: str | None = None
+    payload: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+    payload_as: Payload = Payload()
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns a query sees; None where events may have any fields."""
+        return tuple(self.df.columns) if self.payload is None else None
+
+    def field_types(self, level: str = "1.2") -> dict[tuple[str, ...], Type]:
+        """The types of the columns, and of the fields of structs, as the language sees them."""
+        types = field_types(self.df.schema, level)
+        if self.payload is None:
+            return types
+        return {(name,): types[column,] for name, column in self.metadata.items()}
+
+    def checked(self, name: str) -> FrameInput:
+        """The same with the columns spelled as the DataFrame does. Raises InputError for one it lacks."""
+        return replace(
+            self,
+            arrival=self._column(name, "arrival", _TIMES),
+            partition=self._column(name, "partition"),
+            offset=self._column(name, "offset", _WHOLE_NUMBERS),
+            payload=self._column(name, "payload", (sql_types.StringType, sql_types.BinaryType)),
+        )
+
+    def _column(self, name: str, role: str, wanted: tuple[type[sql_types.DataType], ...] = ()) -> str | None:
+        given: str | None = getattr(self, role)
+        if given is None:
+            return None
+        columns = {each.name: each.dataType for each in self.df.schema.fields}
+        own = given if given in columns else next((c for c in columns if c.lower() == given.lower()), None)
+        if own is None:
+            raise InputError(
+                f"the input {name!r} has no column {given!r} for its {role}; there are {', '.join(columns)}"
+            )
+        if wanted and not isinstance(columns[own], wanted):
+            kinds = " or ".join(kind.typeName() for kind in wanted)
+            raise InputError(
+                f"the {role} column {own!r} of the input {name!r} is {columns[own].simpleString()}; it must "
+                f"be {kinds}\n  hint: convert it with withColumn and Spark's cast or timestamp_millis"
+            )
+        return own
+
+
+def query_frames(
+    spark: SparkSession,
+    topology: Topology,
+    inputs: Mapping[str, FrameInput],
+    types: Mapping[str, Mapping[str, Type]],
+    job: str,
+    references: References = NO_REFERENCES,
+) -> dict[str, DataFrame]:
+    """A DataFrame per output, with the columns and types given.
+
+    inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to.
+    references: reference data, of which all that is there counts.
+    Raises InputError for inputs that do not fit each other, TideglassError for workers that cannot work.
+    """
+    see_interpreter(spark)
+    streaming = {name: each.df.isStreaming for name, each in inputs.items()}
+    if len(set(streaming.values())) > 1:
+        finished = ", ".join(repr(name) for name, streams in streaming.items() if not streams)
+        raise InputError(
+            f"some inputs are streams, but {finished} is not: all must be, or none\n"
+            "  hint: a table that a stream is joined with is given as reference={name: DataFrame}"
+        )
+    streams = any(streaming.values())
+    if streams:
+        _check_session(spark, topology.key_groups)
+    sink = RowSink()
+    ends, idle_ms = None, IDLE_MS if streams and idles(topology) else None
+    if not streams:
+        rows = word_rows(itertools.chain(*ingress_numbers(topology, inputs).values()), Kind.END)
+        ends = spark.createDataFrame(list(rows), MESSAGE_SCHEMA)
+    messages = ingressed(
+        topology, inputs, sink, job, idle_ms, ends, references=references, known=references.find(None)
+    )
+    messages = staged(
+        messages,
+        topology,
+        sink,
+        key_numbers(topology.key_groups),
+        references,
+        remembers=True,
+        fails_the_task=True,
+    )
+    messages, observation = observed(messages, topology)
+    outputs = {name: _rows(messages, ordinal, types[name]) for ordinal, name in enumerate(topology.outputs)}
+    for output in outputs.values():
+        keep(output, observation)
+    return outputs
+
+
+def idles(topology: Topology) -> bool:
+    """Whether silence moves the watermark of any input."""
+    return any(reader.policies.floor_lag_ticks is not None for reader in topology.readers)
+
+
+def ingress_numbers(
+    topology: Topology, inputs: Mapping[str, FrameInput], *, shared: bool = False
+) -> dict[str, tuple[int, ...]]:
+    """The numbers Spark hashes for the ingresses of each input, so that they share no task if they can.
+
+    shared: several ingresses have the partitions of an input between them, which must be numbers; except
+    where its substreams are such that only one partition is allowed (`asa.md` 1.7), which one must see.
+    """
+    shares = {name: topology.key_groups if shared and _may_share(topology, name) else 1 for name in inputs}
+    numbers = iter(key_numbers(max(topology.key_groups, sum(shares.values()))))
+    return {name: tuple(itertools.islice(numbers, count)) for name, count in shares.items()}
+
+
+def _may_share(topology: Topology, name: str) -> bool:
+    readers = [reader for reader in topology.readers if reader.input == name and reader.over]
+    return all(any(PARTITION in references_of(key) for key in reader.over) for reader in readers)
+
+
+def word_rows(numbers: Iterable[int], kind: Kind) -> Iterator[tuple[Any, ...]]:
+    """Messages that say the same to the ingresses of these numbers; an input without a row hears it too."""
+    return ((number, 0, kind.value, 0, "", b"") for number in numbers)
+
+
+def ingressed(
+    topology: Topology,
+    inputs: Mapping[str, FrameInput],
+    sink: Sink,
+    job: str | None,
+    idle_ms: int | None,
+    told: DataFrame | None = None,
+    *,
+    begins: Mapping[str, InputBegin] | None = None,
+    references: References = NO_REFERENCES,
+    known: Known | None = None,
+    profile: bool = False,
+    peers: Peers | None = None,
+    timers: bool | None = None,
+) -> DataFrame:
+    """The inputs behind their policies: messages for the stages and the driver.
+
+    inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to, if that is
+    to be seen to. idle_ms: how often silence is told; None: never. told: messages that tell the ingresses
+    what they do not see. begins: by input, where its state begins; of one that is absent nothing is known
+    before. known: the snapshots that count where none is told of. profile: every task says where its
+    time went. peers: what several ingresses of one input tell each other; None: each input has one. timers:
+    Spark keeps timers, whether or not silence is told; None: if it is.
+    """
+    numbers = ingress_numbers(topology, inputs, shared=peers is not None)
+    chunks = [_chunks(each, name, numbers[name], topology, profile) for name, each in inputs.items()]
+    ingress = IngressProcessor(
+        topology,
+        sink,
+        job,
+        {each: (name, share) for name, own in numbers.items() for share, each in enumerate(own)},
+        key_numbers(topology.key_groups),
+        idle_ms,
+        references,
+        known,
+        profile=profile,
+        peers=peers,
+        begins=begins,
+    )
+    keeps = idle_ms is not None if timers is None else timers
+    return (
+        reduce(DataFrame.unionAll, chunks if told is None else [*chunks, told])
+        .groupBy("key_group")
+        .transformWithState(ingress, MESSAGE_SCHEMA, "Append", "ProcessingTime" if keeps else "None")
+    )
+
+
+def _check_session(spark: SparkSession, key_groups: int) -> None:
+    wanted = SETTINGS[_STATE_STORE]
+    if spark.conf.get(_STATE_STORE, "") != wanted:
+        raise TideglassError(
+            "the state of a stream must live in RocksDB, which this session does not use\n"
+            f"  hint: spark.conf.set({_STATE_STORE!r}, {wanted!r})"
+        )
+    most = 4 * spark.sparkContext.defaultParallelism
+    if key_groups > most:
+        warnings.warn(
+            f"{_PARTITIONS} is {key_groups}, so each stage of the query keeps {key_groups} states; for "
+            f"this session about {spark.sparkContext.defaultParallelism} are enough and faster: "
+            f"spark.conf.set({_PARTITIONS!r}, ...) before the query is made",
+            stacklevel=4,
+        )
+
+
+# ---------------------------------------------------------------- in
+
+
+def _chunks(
+    given: FrameInput, name: str, numbers: tuple[int, ...], topology: Topology, profile: bool
+) -> DataFrame:
+    """The input's rows as messages of kind CHUNK for its ingresses, whose numbers are given."""
+    df, arrival = given.df, given.arrival
+    if arrival is None and df.isStreaming:
+        df, arrival = df.withColumn(_BATCH_TIME, fn.current_timestamp()), _BATCH_TIME
+    needed = topology.fields[name]
+    fields = Fields(needed.paths, needed.whole, needed.payload_types)
+    spec = FrameSpec(
+        name,
+        arrival,
+        given.partition,
+        given.offset,
+        given.payload,
+        tuple(given.metadata.items()),
+        given.payload_as,
+    )
+    columns = [fn.col("`" + c.replace("`", "``") + "`") for c in spec.columns(tuple(df.columns), fields)]
+    level = topology.level
+
+    def messages(task: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
+        places = itertools.count()
+        for table in gathered(awaited(batches)):
+            for chunk in chunks_of_frame(table, spec, fields, level, task, places):
+                yield Message(0, 0, Kind.CHUNK, 0, chunk.partition, chunk.to_bytes())
+
+    def to_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        made = messages(task, batches)
+        if profile:
+            made = profiled(made, topology, 0, f"task {task} of {name}")
+        for each in made:
+            share = int(each.sender) % len(numbers) if each.kind is Kind.CHUNK and len(numbers) > 1 else 0
+            columns = (
+                [numbers[share]],
+                [each.level],
+                [each.kind.value],
+                [each.target],
+                [each.sender],
+                [each.body],
+            )
+            yield pa.record_batch(list(columns), schema=ARROW_SCHEMA)
+
+    # A row without columns would not be counted.
+    return df.select(*(columns or [fn.lit(0).alias("$nothing")])).mapInArrow(to_chunks, MESSAGE_SCHEMA)
+
+
+def gathered(batches: Iterator[pa.RecordBatch], rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:
+    """Spark's small batches as tables of at least so many rows."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(each.num_rows for each in held) >= rows:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+# ---------------------------------------------------------------- out
+
+
+def _rows(messages: DataFrame, ordinal: int, types: Mapping[str, Type]) -> DataFrame:
+    """The rows of one output with its columns."""
+    chosen = dict(types)
+
+    def to_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for body in batch.column(0).to_pylist():
+                yield from fixed_columns(from_bytes(body), chosen).to_batches()
+
+    schema = sql_types.StructType(
+        [
+            sql_types.StructField(name, _COLUMNS.get(type_, sql_types.StringType()))
+            for name, type_ in chosen.items()
+        ]
+    )
+    wanted = (fn.col("kind") == Kind.ROWS.value) & (fn.col("target") == ordinal)
+    return messages.where(wanted).select("body").mapInArrow(to_rows, schema)
+
+
+# ---------------------------------------------------------------- types
+
+
+def field_types(
+    schema: sql_types.StructType, level: str, path: tuple[str, ...] = ()
+) -> dict[tuple[str, ...], Type]:
+    """Types by path. A field within a struct is read from JSON text: what JSON lacks is text there."""
+    result: dict[tuple[str, ...], Type] = {}
+    for each in schema.fields:
+        here = (*path, each.name)
+        type_ = _TYPES.get(type(each.dataType), Type.VARIANT)
+        if path and type_ is Type.DATETIME:
+            type_ = Type.NVARCHAR
+        if type_ is Type.BIT and level < "1.2":
+            type_ = Type.BIGINT
+        result[here] = type_
+        if isinstance(each.dataType, sql_types.StructType):
+            result |= field_types(each.dataType, level, here)
+    return result

@@ -1,0 +1,167 @@
+"""Reference data of queries over DataFrames: read when the query is made, sent to every worker once.
+
+A static DataFrame is collected, with the columns the query asks for, and broadcast. Files are read by the
+workers, rows travel with the query.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import pyarrow as pa
+from pyspark import Broadcast
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from tideglass.connect.formats.decoded import LINE, Fields
+from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
+from tideglass.connect.reference.files import FileReference
+from tideglass.connect.reference.references import GivenReferences, no_time
+from tideglass.connect.reference.snapshot import RowsSnapshot, Snapshot, broken_row
+from tideglass.connect.rows import Row
+from tideglass.connect.spec import ReferenceSpec
+from tideglass.core.errors import InputError
+from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
+from tideglass.core.types import Type
+from tideglass.engine.ipc import from_bytes, to_bytes
+from tideglass.plan.topology import LookupOp, Topology
+from tideglass.spark.dataframes.query import field_types
+
+#: One snapshot: a static DataFrame, rows, or a file (a pattern with {date} and {time} is several).
+GivenSnapshot: TypeAlias = "DataFrame | Sequence[Row] | str | Path"
+#: What a broadcast pickles to: how a worker finds it.
+_Pickled: TypeAlias = "tuple[Callable[..., Broadcast[Snapshot]], tuple[Any, ...]]"
+#: Reference data: one snapshot, or several by the ISO time from which each holds.
+GivenReference: TypeAlias = "GivenSnapshot | Mapping[str, GivenSnapshot]"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSnapshot:
+    """The rows of a DataFrame, as a chunk."""
+
+    effective_ticks: int
+    body: bytes
+
+    def read(self, name: str, fields: Fields, level: str) -> pa.Table:
+        decoded = decode_parquet(from_bytes(self.body), fields, level)
+        for refused in decoded.rejected:
+            raise broken_row(name, f"row {refused.first_line + 1} of the DataFrame", refused)
+        return decoded.table.drop_columns([LINE])
+
+
+class BroadcastSnapshot:
+    """A snapshot that every worker has been sent once, whatever the number of its tasks.
+
+    Spark's process that plans a stateful operator unpickles it too, and is sent nothing: so what a
+    broadcast pickles to is kept as it is until the rows are asked for.
+    """
+
+    def __init__(self, effective_ticks: int, digest: str, held: Broadcast[Snapshot] | _Pickled) -> None:
+        self.effective_ticks = effective_ticks
+        self._digest = digest
+        self._held = held
+
+    def read(self, name: str, fields: Fields, level: str) -> pa.Table:
+        held = self._held
+        if not isinstance(held, Broadcast):
+            find, arguments = held
+            held = find(*arguments)
+        return held.value.read(name, fields, level)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BroadcastSnapshot) and self._known_by() == other._known_by()
+
+    def __hash__(self) -> int:
+        return hash(self._known_by())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        held = self._held
+        pickled = cast("_Pickled", held.__reduce__()) if isinstance(held, Broadcast) else held
+        return BroadcastSnapshot, (self.effective_ticks, self._digest, pickled)
+
+    def _known_by(self) -> tuple[int, str]:
+        return self.effective_ticks, self._digest
+
+
+def given_references(
+    spark: SparkSession, topology: Topology, given: Mapping[str, GivenReference]
+) -> GivenReferences:
+    """What is given for the reference inputs of the topology; case does not count.
+
+    Raises InputError for what is no reference data, or is not there.
+    """
+    by_key = {name.casefold(): each for name, each in given.items()}
+    found: dict[str, tuple[Snapshot, ...]] = {}
+    for name in topology.references:
+        snapshots: list[Snapshot] = []
+        for effective_ticks, each in _by_time(name, by_key[name.casefold()]).items():
+            snapshots += _snapshots(spark, topology, name, each, effective_ticks)
+        found[name] = tuple(sorted(snapshots, key=lambda snapshot: snapshot.effective_ticks))
+    return GivenReferences(found)
+
+
+def reference_types(given: GivenReference, level: str) -> dict[tuple[str, ...], Type] | None:
+    """The types of the columns and of the fields of structs; None where only the rows tell."""
+    snapshots = list(given.values()) if isinstance(given, Mapping) else [given]
+    schemas = [each.schema for each in snapshots if isinstance(each, DataFrame)]
+    same = len(schemas) == len(snapshots) and all(schema == schemas[0] for schema in schemas)
+    return field_types(schemas[0], level) if same else None
+
+
+def _by_time(name: str, given: GivenReference) -> dict[int, GivenSnapshot]:
+    """The snapshots by the ticks from which they hold."""
+    if not isinstance(given, Mapping):
+        return {BEFORE_ALL_TICKS: given}
+    result: dict[int, GivenSnapshot] = {}
+    for text, each in given.items():
+        ticks = parse_ticks(text)
+        if ticks is None:
+            raise no_time(name, text)
+        result[ticks] = each
+    return result
+
+
+def _snapshots(
+    spark: SparkSession, topology: Topology, name: str, given: object, effective_ticks: int
+) -> Sequence[Snapshot]:
+    if isinstance(given, DataFrame):
+        return [_sent(spark, TableSnapshot(effective_ticks, _collected(topology, name, given)))]
+    if isinstance(given, str | Path):
+        found = FileReference(ReferenceSpec(name=name, path=Path(given))).look((), None)
+        if effective_ticks == BEFORE_ALL_TICKS:
+            return found
+        return [replace(each, effective_ticks=effective_ticks) for each in found]
+    if isinstance(given, Sequence) and all(isinstance(row, Mapping) for row in cast("Sequence[Any]", given)):
+        return [_sent(spark, RowsSnapshot.of(cast("Sequence[Row]", given), effective_ticks))]
+    raise InputError(
+        f"the reference input {name!r} is a {type(given).__name__}; it must be a static DataFrame, a list of "
+        "rows, a path, or snapshots of these by ISO time\n  hint: spark.createDataFrame(df) makes one of a "
+        "DataFrame of pandas"
+    )
+
+
+def _sent(spark: SparkSession, snapshot: Snapshot) -> BroadcastSnapshot:
+    digest = hashlib.sha256(pickle.dumps(snapshot)).hexdigest()
+    return BroadcastSnapshot(snapshot.effective_ticks, digest, spark.sparkContext.broadcast(snapshot))
+
+
+def _collected(topology: Topology, name: str, df: DataFrame) -> bytes:
+    """The columns of a DataFrame the query asks for, as a chunk."""
+    if df.isStreaming:
+        raise InputError(
+            f"the reference input {name!r} is a stream; reference data is whole at every moment\n"
+            "  hint: give a static DataFrame, or read it as an input and join it with DATEDIFF"
+        )
+    wanted: list[str] = []
+    for op in topology.ops:
+        if isinstance(op, LookupOp) and op.looking_up.input == name:
+            needed = op.looking_up.fields
+            fields = Fields(needed.paths, needed.whole, needed.payload_types)
+            wanted += wanted_columns(df.columns, fields)
+    columns = list(dict.fromkeys(wanted)) or df.columns[:1]  # rows without columns would not be counted
+    return to_bytes(df.select([fn.col("`" + each.replace("`", "``") + "`") for each in columns]).toArrow())

@@ -1,0 +1,456 @@
+"""The streaming source of a job: all its inputs, scanned and brought behind their policies.
+
+An offset is a small JSON value: for every input how far it is read, for every partition how long it
+has been silent, and whether the input is finished. Spark logs it before the batch runs, so a batch
+that runs again reads the same events and sees the same silence (`asa.md` 1.5: idle watermarks must be
+journaled). The policies run inside the scan task; their state is kept beside Spark's checkpoint under
+the number of the batch, so no stateful stage is spent on them.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import pickle
+import time
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from tideglass.connect.files.reading import Chunk
+from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.connect.source import StreamInput
+from tideglass.core.errors import EvaluationError
+from tideglass.core.time import TICKS_PER_MILLISECOND
+from tideglass.engine.exchange import Exchange, Sink
+from tideglass.engine.messages import Message, failure
+from tideglass.engine.profiled import profiled
+from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.late_partitions import Share, born
+from tideglass.ingress.read_from import PartitionBegin
+from tideglass.ingress.scan import Scan, ScanState, Silence, saved_state
+from tideglass.plan.topology import Topology, check_partitions
+from tideglass.spark.processor import MESSAGE_SCHEMA
+
+#: The one partition of a finished input that has none.
+_ALONE: dict[str, list[Any]] = {"0": []}
+
+ARROW_SCHEMA = pa.schema(
+    [
+        ("key_group", pa.int32()),
+        ("level", pa.int32()),
+        ("kind", pa.string()),
+        ("target", pa.int32()),
+        ("sender", pa.string()),
+        ("body", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceJob:
+    """Everything the source needs; travels to Spark's processes as one pickled option.
+
+    begins: per input and partition, where a run that is not the first begins to read. gives_replayed: the
+    rows of batches that read only what an earlier run has read are given, too. replayed_file: nothing new is
+    read before it is there, for other inputs read again, too; None: these are all.
+    batch_bytes: how much of the inputs a batch may take. idle_seconds: how often silence is told to
+    the stages when nothing arrives. tasks: scan tasks a batch is split into at most. stop_file: while it
+    exists, no new batch is begun. references: reference data, whose known snapshots are in the offset.
+    profile: every task says where its time went.
+    """
+
+    topology: Topology
+    inputs: tuple[StreamInput, ...]
+    snapshots: Snapshots
+    sink: Sink
+    key_numbers: tuple[int, ...]
+    finished: bool
+    batch_bytes: int
+    idle_seconds: float
+    tasks: int
+    stop_file: str
+    begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
+    gives_replayed: bool = True
+    replayed_file: str | None = None
+    references: References = NO_REFERENCES
+    profile: bool = False
+
+    def option(self) -> str:
+        return base64.b64encode(pickle.dumps(self)).decode()
+
+    @staticmethod
+    def of_option(text: str) -> SourceJob:
+        job = pickle.loads(base64.b64decode(text))
+        assert isinstance(job, SourceJob)
+        return job
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A partition that was there before another appeared, and its share of the same batch."""
+
+    partition: str
+    number: int
+    start: list[Any]
+    end: list[Any]
+    seen: tuple[SeenSilence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One input partition's share of a batch.
+
+    ended: it gives nothing after this batch. is_new: it was not there before. peers: of such a one, the
+    others that were, which say where it starts (`ingress.late_partitions`).
+    """
+
+    input: str
+    partition: str
+    number: int
+    start: list[Any]
+    end: list[Any]
+    silence: Silence | None
+    ended: bool
+    size: int
+    is_new: bool
+    peers: tuple[Peer, ...]
+    seen: tuple[SeenSilence, ...]
+    gives: bool
+
+
+class ScanPartition(InputPartition):
+    """The units one task scans, one after the other."""
+
+    def __init__(self, units: tuple[Unit, ...], from_batch: int, to_batch: int, known: Known) -> None:
+        super().__init__(units)
+        self.units = units
+        self.from_batch = from_batch
+        self.to_batch = to_batch
+        self.known = known
+
+
+class JobSource(DataSource):
+    """The data source `tideglass`; its one option `job` is a SourceJob."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.options = options
+
+    @classmethod
+    def name(cls) -> str:
+        return "tideglass"
+
+    def schema(self) -> StructType:
+        return MESSAGE_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return JobReader(SourceJob.of_option(self.options["job"]))
+
+
+class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches in the planner process and scans them in the tasks."""
+
+    def __init__(self, job: SourceJob) -> None:
+        self.job = job
+
+    def initialOffset(self) -> dict[str, Any]:
+        inputs = {
+            name: {
+                partition: {
+                    "number": begin.number,
+                    "position": [list(piece) for piece in begin.position],
+                    "since_ms": 0,
+                    "ended": False,
+                }
+                for partition, begin in partitions.items()
+            }
+            for name, partitions in self.job.begins.items()
+        }
+        return {"batch": 0, "final": False, "inputs": inputs, "at_ms": 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to record: a finished input is read to the end of what is there."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The next batch: more input if there is any, else word of the silence, else `start` itself."""
+        if start["final"] or Path(self.job.stop_file).exists():
+            return start
+        now_ms = time.time_ns() // 1_000_000
+        share = self.job.batch_bytes // len(self.job.inputs)
+        inputs: dict[str, Any] = {}
+        # Nothing new is read before all inputs are where an earlier run had brought them.
+        replaying = not all(source.is_replayed(_positions(start, source.name)) for source in self.job.inputs)
+        file = self.job.replayed_file
+        if not replaying and file is not None and not Path(file).exists():
+            if start["batch"]:
+                return start
+            replaying = True  # once, for the stages to hear of every partition
+        for source in self.job.inputs:
+            before = start["inputs"].get(source.name, {})
+            at = _positions(start, source.name)
+            if replaying and source.is_replayed(at):
+                inputs[source.name] = {name: {**each, "since_ms": now_ms} for name, each in before.items()}
+                continue
+            latest, ended = source.latest(at, share), frozenset[str]()
+            if not replaying:  # what is held comes out at the end, so it is told in a batch that gives rows
+                if not latest and self.job.finished:
+                    latest, ended = _ALONE, frozenset(_ALONE)  # else nobody would tell the stages
+                else:
+                    ended = source.ended(latest)
+            # What appears under way is there from its first event on.
+            latest = {name: own for name, own in latest.items() if own or name in before or not before}
+            check_partitions(self.job.topology.readers, source.name, len(latest))
+            # What was read again says nothing of the silence since then.
+            heard = replaying or not start["batch"] or start.get("replaying", False)
+            inputs[source.name] = _states(before, latest, ended, now_ms, heard=heard)
+        states = [state for each in inputs.values() for state in each.values()]
+        moved = any(state["since_ms"] == now_ms for state in states)
+        final = self.job.finished and not replaying and all(state["ended"] for state in states)
+        if not (moved or final or self._is_due(start, now_ms)):
+            return start
+        known = self.job.references.find(None if self.job.finished else now_ms * TICKS_PER_MILLISECOND)
+        return {
+            "batch": start["batch"] + 1,
+            "final": final,
+            "inputs": inputs,
+            "at_ms": now_ms,
+            "replaying": replaying,
+            "known": dict(known),
+        }
+
+    def _is_due(self, start: dict[str, Any], now_ms: int) -> bool:
+        """Whether it is time to tell the stages of silence; never for finished input."""
+        if self.job.finished or not start["inputs"]:
+            return False
+        return now_ms - start["at_ms"] >= self.job.idle_seconds * 1000
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ScanPartition]:
+        """The batch's units, spread over at most `tasks` tasks by size, largest first.
+
+        Those of an input that have just appeared stay together: each decides where the next one starts.
+        None where the offset stands still: Spark begins its first batch also when a stop keeps it there.
+        """
+        if end["batch"] == start["batch"]:
+            return []
+        groups: list[list[Unit]] = []
+        for source in self.job.inputs:
+            name = source.name
+            before = start["inputs"].get(name, {})
+            units = [
+                self._unit(name, partition, before, state, end)
+                for partition, state in end["inputs"][name].items()
+            ]
+            groups += [[unit] for unit in units if not unit.peers]
+            groups += [appeared] if (appeared := [unit for unit in units if unit.peers]) else []
+        shares: list[list[Unit]] = [[] for _ in range(max(1, min(self.job.tasks, len(groups))))]
+        for group in sorted(groups, key=lambda group: -sum(unit.size for unit in group)):
+            min(shares, key=lambda share: sum(u.size + 1 for u in share)).extend(group)
+        return [
+            ScanPartition(tuple(share), start["batch"], end["batch"], end.get("known", {}))
+            for share in shares
+            if share
+        ]
+
+    def _unit(
+        self,
+        name: str,
+        partition: str,
+        before: Mapping[str, Any],
+        state: Mapping[str, Any],
+        end: Mapping[str, Any],
+    ) -> Unit:
+        """What a batch has to do for one partition.
+
+        A finished input is a recording: how long it takes to be read says nothing of its silence.
+        """
+        is_new = partition not in before
+        start = [] if is_new else before[partition]["position"]
+        silent_ms = 0 if self.job.finished else end["at_ms"] - state["since_ms"]
+        begin = self.job.begins.get(name, {}).get(partition)
+        silence = Silence(silent_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
+        return Unit(
+            input=name,
+            partition=partition,
+            number=state["number"],
+            start=start,
+            end=state["position"],
+            silence=silence if silent_ms else None,
+            ended=state["ended"],
+            size=_size(state["position"]) - _size(start),
+            is_new=is_new,
+            peers=self._peers(name, before, end) if is_new else (),
+            seen=() if begin is None else begin.seen,
+            gives=self.job.gives_replayed or not end.get("replaying", False),
+        )
+
+    def _peers(self, name: str, before: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[Peer, ...]:
+        begins = self.job.begins.get(name, {})
+        return tuple(
+            Peer(
+                peer,
+                each["number"],
+                each["position"],
+                end["inputs"][name][peer]["position"],
+                begins[peer].seen if peer in begins else (),
+            )
+            for peer, each in before.items()
+            if not each["ended"]
+        )
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        chosen = cast("ScanPartition", partition)  # what `partitions` gave
+        messages = self._messages(chosen)
+        if self.job.profile:
+            sender = ", ".join(f"{unit.input}/{unit.partition}" for unit in chosen.units)
+            messages = profiled(messages, self.job.topology, 0, sender)
+        yield from record_batches(messages, self.job.key_numbers)
+
+    def _messages(self, chosen: ScanPartition) -> Iterator[Message]:
+        scans: dict[str, Scan] = {}
+        inputs = {source.name: source for source in self.job.inputs}
+        appeared: dict[str, dict[str, ScanState]] = {}
+        for unit in chosen.units:
+            scan = scans.setdefault(unit.input, Scan(self.job.topology, unit.input, self.job.references))
+            source = inputs[unit.input]
+            try:
+                if unit.peers and unit.input not in appeared:
+                    appeared[unit.input] = self._appeared(scan, source, unit, chosen)
+                state = self._state(unit, appeared.get(unit.input, {}), chosen.from_batch)
+                yield from self._scan(scan, source, unit, state, chosen)
+            except EvaluationError as error:
+                # Told to the driver, which stops the job: Spark would run a task that fails again and again.
+                yield failure(self.job.topology, f"{unit.input}/{unit.partition}", error)
+
+    def _scan(
+        self, scan: Scan, source: StreamInput, unit: Unit, state: ScanState, partition: ScanPartition
+    ) -> list[Message]:
+        sender = f"{unit.input}/{unit.partition}"
+        exchange = Exchange(self.job.topology, 0, sender, self.job.sink)
+        messages, after = scan.run(
+            unit.number,
+            unit.partition,
+            self._read(scan, source, unit),
+            state,
+            exchange,
+            silence=unit.silence,
+            seen=unit.seen,
+            gives=unit.gives,
+            final=unit.ended,
+            known=partition.known,
+        )
+        # The driver syncs those of all tasks together, before the batch counts as done.
+        self.job.snapshots.save(sender, partition.to_batch, after.to_bytes(), synced=False)
+        return messages
+
+    def _read(self, scan: Scan, source: StreamInput, of: Unit | Peer) -> Iterator[Chunk]:
+        return source.read(of.partition, of.start, of.end, scan.fields, self.job.topology.level)
+
+    def _appeared(
+        self, scan: Scan, source: StreamInput, unit: Unit, chosen: ScanPartition
+    ) -> dict[str, ScanState]:
+        """The states of all partitions that appear in the batch beside `unit`, and its own.
+
+        What their peers give is read here once more, which happens in such a batch only.
+        """
+        peers = [
+            Share(
+                each.number,
+                list(self._read(scan, source, each)),
+                self._saved(unit.input, each.partition, chosen.from_batch),
+                each.seen,
+            )
+            for each in unit.peers
+        ]
+        fresh = {
+            each.partition: (each.number, list(self._read(scan, source, each)))
+            for each in chosen.units
+            if each.input == unit.input and each.peers
+        }
+        return born(scan, peers, fresh)
+
+    def _state(self, unit: Unit, appeared: Mapping[str, ScanState], batch: int) -> ScanState:
+        """The partition's state at the start of the batch.
+
+        Raises StateError when it ought to be there and is not: starting afresh would change results.
+        """
+        if unit.is_new:
+            return appeared.get(unit.partition, ScanState())
+        return self._saved(unit.input, unit.partition, batch)
+
+    def _saved(self, input_name: str, partition: str, batch: int) -> ScanState:
+        if batch == 0:
+            return self.job.begins[input_name][partition].state
+        sender = f"{input_name}/{partition}"
+        return saved_state(self.job.snapshots, sender, batch)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self.job.snapshots.forget_before(end["batch"])
+
+
+def _positions(offset: Mapping[str, Any], input_name: str) -> dict[str, Any]:
+    """How far each partition of an input is read."""
+    return {name: state["position"] for name, state in offset["inputs"].get(input_name, {}).items()}
+
+
+def _states(
+    before: Mapping[str, Any],
+    position: Mapping[str, Any],
+    ended: frozenset[str],
+    now_ms: int,
+    *,
+    heard: bool,
+) -> dict[str, Any]:
+    """Every partition of an input: its number, how far it is read, when it last gave something.
+
+    A partition is numbered by its name when that is a number, else by the order in which partitions
+    were first seen; a number once given stays. What has ended stays as it is, since its end has been
+    told to the stages; that goes for partitions and for the input as a whole. heard: what a partition does
+    not give says nothing of its silence yet.
+    """
+    if before and all(state["ended"] for state in before.values()):
+        return dict(before)
+    taken = {state["number"] for state in before.values()}
+    result: dict[str, Any] = {}
+    for name in (*before, *(name for name in position if name not in before)):
+        if name in before and before[name]["ended"]:
+            result[name] = before[name]
+            continue
+        if name in before:
+            number = before[name]["number"]
+            moved = before[name]["position"] != position[name]
+        else:
+            number = int(name) if name.isdigit() and int(name) not in taken else _first_free(taken)
+            taken.add(number)
+            moved = True
+        since_ms = now_ms if moved or heard else before[name]["since_ms"]
+        result[name] = {
+            "number": number,
+            "position": position[name],
+            "since_ms": since_ms,
+            "ended": name in ended,
+        }
+    return result
+
+
+def _first_free(taken: set[int]) -> int:
+    return next(number for number in itertools.count() if number not in taken)
+
+
+def _size(position: Sequence[Sequence[Any]]) -> int:
+    return sum(int(end) - int(begin) for _, begin, end, *_ in position)
+
+
+def record_batches(messages: Iterable[Message], key_numbers: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+    """The messages as Arrow record batches of MESSAGE_SCHEMA, one message each: bodies are large."""
+    for m in messages:
+        yield pa.record_batch(
+            [[key_numbers[m.key_group]], [m.level], [m.kind.value], [m.target], [m.sender], [m.body]],
+            schema=ARROW_SCHEMA,
+        )

@@ -1,0 +1,1 @@
+"""Kafka topics read and written by Spark's connector."""

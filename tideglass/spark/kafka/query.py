@@ -1,0 +1,220 @@
+"""A job with live inputs: DataFrames behind an ingress, beside the job's own source where it has files too.
+
+    topics ──mapInArrow──▶ chunks ──ingress──┐
+    files  ──the job's own source────────────┴▶ stage 1 … n ──▶ the driver's commit
+
+A live input has no end of its own. A run that is to end reads what is there and is then started once more
+with `ending`, which reads what came meanwhile and ends every input in one last batch. A run that reads again
+what the run before had read is told by a file that all of it is read. What the ingresses cannot see for
+themselves comes to them through a source of its own, whose offset Spark logs: that everything is read again,
+so that all inputs go on to what is new in one batch, the end, and which snapshots of reference data count.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import pickle
+import time
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
+
+from tideglass.connect.kafka.topic import TopicInput
+from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.time import NANOSECONDS_PER_TICK
+from tideglass.engine.exchange import Sink
+from tideglass.engine.messages import Kind, json_body
+from tideglass.ingress.partition_watermarks import Peers
+from tideglass.ingress.read_from import InputBegin
+from tideglass.plan.topology import Topology
+from tideglass.spark.checkpoint import has_timers
+from tideglass.spark.dataframes.query import idles, ingress_numbers, ingressed, word_rows
+from tideglass.spark.file_source import ARROW_SCHEMA, SourceJob
+from tideglass.spark.kafka.input import HEADERS, topic_input
+from tideglass.spark.key_numbers import key_numbers
+from tideglass.spark.processor import MESSAGE_SCHEMA
+from tideglass.spark.query import Commit, QueryOptions, configure, source_of, staged, write
+
+_NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveJob:
+    """A job some of whose inputs are topics.
+
+    topics: by the topology's names. files: the other inputs, None if there are none. finished: the run is to
+    end. ending: it ends now.
+    idle_seconds: how often silence is told. offsets: per topic and partition, the first that a run without
+    a checkpoint reads; a topic that is absent begins as the project says. references: reference data; those
+    of `files` go by what these have found. profile: every task says where its time went.
+    peers: the ingresses of a topic are as many as there are key groups; this is what they know of each other.
+    None: a topic has one. begins: per topic, where the state of its ingress begins. replayed_file: there once
+    all is read again that the run before had read; None when nothing is.
+    """
+
+    topology: Topology
+    topics: Mapping[str, TopicInput]
+    files: SourceJob | None
+    sink: Sink
+    finished: bool
+    ending: bool
+    idle_seconds: float
+    offsets: Mapping[str, Mapping[str, int]]
+    peers: Peers | None
+    begins: Mapping[str, InputBegin]
+    replayed_file: str | None = None
+    references: References = NO_REFERENCES
+    profile: bool = False
+
+
+def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit: Commit) -> StreamingQuery:
+    """Start the job. `commit` is called once per batch, in order, with what is for the driver."""
+    configure(spark, job.topology, options)
+    inputs = {
+        name: topic_input(
+            spark,
+            topic,
+            job.offsets.get(name),
+            finished=job.finished,
+            limited=not job.ending,
+            headers=any(path[0] == HEADERS for path in job.topology.fields[name].paths),
+        ).checked(name)
+        for name, topic in job.topics.items()
+    }
+    spark.dataSource.register(ToldSource)
+    numbers = tuple(
+        itertools.chain(*ingress_numbers(job.topology, inputs, shared=job.peers is not None).values())
+    )
+    telling = Telling(numbers, job.finished, job.ending, job.replayed_file, job.references)
+    told = spark.readStream.format(ToldSource.name()).option("telling", telling.option()).load()
+    # A recording tells nothing of silence; and with timers that are served a run that is to end never would.
+    tells_silence = idles(job.topology) and not job.finished
+    idle_ms = max(1, round(job.idle_seconds * 1000)) if tells_silence else None
+    timers = has_timers(Path(options.checkpoint))  # a run that was to go on may be finished by another
+    messages = ingressed(
+        job.topology,
+        inputs,
+        job.sink,
+        None,
+        idle_ms,
+        told,
+        begins=job.begins,
+        references=job.references,
+        profile=job.profile,
+        peers=job.peers,
+        timers=tells_silence if timers is None else timers,
+    )
+    if job.files is not None:
+        messages = messages.unionAll(source_of(spark, job.files))
+    messages = staged(
+        messages,
+        job.topology,
+        job.sink,
+        key_numbers(job.topology.key_groups),
+        job.references,
+        remembers=True,
+        profile=job.profile,
+    )
+    before = spark.conf.get(_NO_DATA)
+    spark.conf.set(_NO_DATA, str(tells_silence).lower())  # timers are served in batches of their own
+    try:
+        return write(messages, options, commit, finished=job.finished)
+    finally:
+        spark.conf.set(_NO_DATA, str(before))
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What the source needs; travels to Spark's processes as one pickled option.
+
+    numbers: of the ingresses. finished, ending, replayed_file, references: see LiveJob.
+    """
+
+    numbers: tuple[int, ...]
+    finished: bool
+    ending: bool
+    replayed_file: str | None
+    references: References
+
+    def option(self) -> str:
+        return base64.b64encode(pickle.dumps(self)).decode()
+
+    @staticmethod
+    def of_option(text: str) -> Telling:
+        telling = pickle.loads(base64.b64decode(text))
+        assert isinstance(telling, Telling)
+        return telling
+
+
+class ToldSource(DataSource):
+    """The data source `tideglass_told`: tells every ingress of snapshots found, once that everything is read
+    again, and once, when `ending`, of its end."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.options = options
+
+    @classmethod
+    def name(cls) -> str:
+        return "tideglass_told"
+
+    def schema(self) -> StructType:
+        return MESSAGE_SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return ToldReader(Telling.of_option(self.options["telling"]))
+
+
+class ToldPartition(InputPartition):
+    """The messages of a batch."""
+
+    def __init__(self, rows: tuple[tuple[Any, ...], ...]) -> None:
+        super().__init__(rows)
+        self.rows = rows
+
+
+class ToldReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Its offset says what has been told: how many snapshots, whether all is read again, whether the end."""
+
+    def __init__(self, telling: Telling) -> None:
+        self.telling = telling
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"ended": False, "known": {}}
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Nothing to record: what there is to tell shows when it is there."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        now_ticks = None if self.telling.finished else time.time_ns() // NANOSECONDS_PER_TICK
+        known = dict(self.telling.references.find(now_ticks))
+        told = {**start, "known": known}
+        file = self.telling.replayed_file
+        if file is not None and Path(file).exists():
+            told["replayed"] = True
+        if self.telling.ending and (file is None or told.get("replayed", False)):
+            told["ended"] = True
+        return told
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ToldPartition]:
+        rows: list[tuple[Any, ...]] = []
+        if end["known"] != start.get("known", {}):  # absent where an older version has begun the run
+            body = json_body(end["known"])
+            rows += [(number, 0, Kind.KNOWN.value, 0, "", body) for number in self.telling.numbers]
+        for name, kind in (("replayed", Kind.REPLAYED), ("ended", Kind.END)):
+            if end.get(name, False) and not start.get(name, False):
+                rows += word_rows(self.telling.numbers, kind)
+        return [ToldPartition(tuple(rows))]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        chosen = cast("ToldPartition", partition)  # what `partitions` gave
+        for row in chosen.rows:
+            yield pa.record_batch([[value] for value in row], schema=ARROW_SCHEMA)

@@ -1,0 +1,1 @@
+"""Spark sessions: Java, processes, settings."""
