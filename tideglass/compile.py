@@ -13,10 +13,10 @@ from tideglass.bind.binder import bind
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, Source, TideglassError
 from tideglass.core.limits import DEFAULT_LIMITS, Limits
-from tideglass.ingress.policies import Policies
 from tideglass.lang.parser import parse
 from tideglass.plan.nodes import Plan
 from tideglass.plan.placement import place
+from tideglass.plan.policies import Policies
 from tideglass.plan.topology import Topology
 
 #: What a query goes through, in order.

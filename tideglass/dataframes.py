@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from tideglass.bind.catalog import InputInfo, did_you_mean, metadata_in
+from tideglass.bind.catalog import InputInfo, metadata_in
 from tideglass.compile import Compiled, compile_query
 from tideglass.core.errors import Diagnostic, InputError, QueryError, Source
+from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import ARRIVAL, PARTITION, Type
 from tideglass.job.report.metrics import Metrics, PartitionFacts
 from tideglass.job.start.manifest import STATE_FORMAT, plan_hash

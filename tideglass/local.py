@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tideglass.connect.files.reading import Chunk
 from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.events import Chunk
 from tideglass.engine.exchange import Exchange, RowSink, Sink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.key_group import KeyGroupTask

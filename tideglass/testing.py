@@ -14,12 +14,11 @@ import pyarrow as pa
 
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled, compile_query
-from tideglass.connect.files.reading import Chunk
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.reference.references import GivenRows, given_rows
 from tideglass.connect.rows import ARRIVAL_FIELD, PARTITION_FIELD, Row, partition_of
 from tideglass.connect.rows import chunk_of_rows as rows_as_chunk
 from tideglass.core.errors import InputError, Source
+from tideglass.core.events import Chunk, Fields
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.core.values import by_columns, rows_of, unify
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output

@@ -23,12 +23,11 @@ from tideglass.connect.formats.decoded import (
     INVALID_HEADER,
     MISSING_COLUMNS,
     TYPE_CONVERSION,
-    Fields,
-    Rejected,
     merge_rejected,
 )
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError
+from tideglass.core.events import Fields, Rejected
 from tideglass.core.types import Type
 
 A = Fields((("a",),))

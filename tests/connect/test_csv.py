@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
-from tideglass.connect.formats.decoded import LINE, Decoded, Fields
+from tideglass.connect.formats.decoded import LINE, Decoded
+from tideglass.core.events import Fields
 from tideglass.core.types import Type, types_of
 
 

@@ -15,9 +15,8 @@ import pytest
 
 from tideglass.connect.files.event_id import NAMESPACE, event_ids
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.files.reading import Chunk
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.spec import InputSpec
+from tideglass.core.events import Chunk, Fields
 from tideglass.core.types import OFFSET
 from tideglass.testing import run
 

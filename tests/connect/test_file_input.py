@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 
 from tideglass.connect.files import reading, stops
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.files.reading import Chunk
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError
+from tideglass.core.events import Chunk, Fields
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import ARRIVAL, OFFSET
 

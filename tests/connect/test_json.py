@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideglass.connect.formats.decoded import LINE, Fields, Refusals, column_name, merge_rejected
+from tideglass.connect.formats.decoded import LINE, Refusals, column_name, merge_rejected
 from tideglass.connect.formats.json.decode import decode_json, json_path
 from tideglass.connect.formats.json.document import events_of_document
 from tideglass.connect.formats.json.several import explode_payloads
 from tideglass.connect.formats.json.text import is_document, newlines, texts_between
+from tideglass.core.events import Fields
 from tideglass.core.types import Type, types_of
 
 

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideglass.connect.formats.decoded import LINE, Fields, column_name
+from tideglass.connect.formats.decoded import LINE, column_name
 from tideglass.connect.formats.json import decode as general
 from tideglass.connect.formats.json import fast_pass
 from tideglass.connect.formats.json.decode import decode_json
 from tideglass.connect.formats.json.fast import FEWEST_EVENTS, plain_columns
+from tideglass.core.events import Fields
 from tideglass.core.types import Type, types_of
 
 

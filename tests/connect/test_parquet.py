@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.formats.parquet import decode_parquet, value_column, wanted_columns
+from tideglass.core.events import Fields
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import Type
 

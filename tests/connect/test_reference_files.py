@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.reference import snapshot as snapshots_module
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.journal import JournaledReferences
@@ -22,6 +21,7 @@ from tideglass.connect.reference.pattern import PathPattern
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError, StateError
+from tideglass.core.events import Fields
 from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
 from tideglass.core.types import Type, types_of
 from tideglass.core.values import rows_of

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from tideglass.bind.catalog import InputInfo
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.reference import sql as sql_module
 from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
+from tideglass.core.events import Fields
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks
 from tideglass.core.values import rows_of
 from tideglass.local import LocalDriver, rows_by_output

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.spec import InputSpec, Rotation
 from tideglass.core.errors import InputError
+from tideglass.core.events import Fields
 from tideglass.core.types import OFFSET
 
 N = Fields((("n",),))

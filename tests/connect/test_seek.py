@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.seek import Found, place_of, seek
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.spec import Arrival, InputSpec
+from tideglass.core.events import Fields
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
 from tideglass.core.types import OFFSET
 

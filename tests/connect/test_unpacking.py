@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from tideglass.connect.files import reading
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.unpacking import Unpacked
-from tideglass.connect.formats.decoded import INVALID_COMPRESSION, Fields, merge_rejected
+from tideglass.connect.formats.decoded import INVALID_COMPRESSION, merge_rejected
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import Format, InputSpec
 from tideglass.core.errors import InputError
+from tideglass.core.events import Fields
 
 LINES = [b'{"n":%d,"s":"%s"}\n' % (n, b"xyzzy"[: n * 7 % 5] * (n % 9)) for n in range(3000)]
 TEXT = b"".join(LINES)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.formats.json.decode import decode_json
 from tideglass.connect.rows import chunk_of_rows
+from tideglass.core.events import Fields
 from tideglass.core.time import format_ticks
 from tideglass.local import LocalDriver, PartitionBatch
 from tideglass.project.settings import from_options

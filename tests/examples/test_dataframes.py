@@ -27,9 +27,7 @@ def tables(text: str) -> list[list[tuple[str, ...]]]:
 @pytest.mark.spark
 def test_the_dataframes_example_shows_what_it_says():
     if find_java(os.environ) is None:
-        pytest.skip(
-            "NO SPARK TEST RUNS: there is no Java 17 or newer; see python -m tideglass.spark.session.java"
-        )
+        pytest.skip("NO SPARK TEST RUNS: no Java 17 or newer; see python -m tideglass.spark.session.java")
     done = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     streamed, hot, recorded = tables(done.stdout)

@@ -23,9 +23,10 @@ from fuzz.trial import Trial, holds
 from tideglass.compile import compile_query
 from tideglass.connect.files import reading
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.formats.decoded import INVALID_COMPRESSION, INVALID_HEADER, Fields, merge_rejected
+from tideglass.connect.formats.decoded import INVALID_COMPRESSION, INVALID_HEADER, merge_rejected
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import Source
+from tideglass.core.events import Fields
 from tideglass.core.types import OFFSET
 from tideglass.core.values import rows_of
 from tideglass.job.report.metrics import Metrics

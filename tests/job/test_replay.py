@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import InputError, StateError
+from tideglass.core.events import Fields
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.idle_periods import SeenSilence

@@ -11,9 +11,9 @@ from tideglass.engine.exchange import Exchange, RowSink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind
 from tideglass.engine.stage import program_sql
-from tideglass.ingress.policies import Policies
 from tideglass.ingress.scan import Scan, ScanState
 from tideglass.plan.explain import CrossingText, explain_crossings, explain_stages, explain_steps
+from tideglass.plan.policies import Policies
 from tideglass.project.settings import from_options
 from tideglass.testing import compile_rows, partition_batches
 

@@ -14,9 +14,9 @@ from cases import case_paths, load
 from tideglass.compile import compile_query
 from tideglass.core.errors import Source
 from tideglass.core.tags import TAGS, added_field, renamed_field, tag, tag_of, tagged_fields, written
-from tideglass.ingress.policies import Policies
 from tideglass.job.start.manifest import identity_of
 from tideglass.plan import expressions, nodes, topology
+from tideglass.plan.policies import Policies
 from tideglass.project.settings import JobSettings
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

@@ -8,7 +8,7 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.compile import compile_query
 from tideglass.core.errors import Source
 from tideglass.core.types import Type
-from tideglass.ingress.policies import Policies
+from tideglass.plan.policies import Policies
 from tideglass.plan.types import output_types
 
 KNOWN = {

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from tideglass.bind.catalog import InputInfo
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.reference.references import GivenRows, given_rows
 from tideglass.core.errors import InputError, StateError
+from tideglass.core.events import Fields
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
 from tideglass.engine.emit_filter import given as rows_given
 from tideglass.engine.exchange import RowSink

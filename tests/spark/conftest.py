@@ -46,9 +46,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def java() -> None:
     if find_java(os.environ) is None:
-        pytest.skip(
-            "NO SPARK TEST RUNS: there is no Java 17 or newer; see python -m tideglass.spark.session.java"
-        )
+        pytest.skip("NO SPARK TEST RUNS: no Java 17 or newer; see python -m tideglass.spark.session.java")
 
 
 @pytest.fixture(scope="session")

@@ -27,9 +27,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE, FrameSpec, chunks_of_frame
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.reference.references import NO_REFERENCES
+from tideglass.core.events import Fields
 from tideglass.core.time import parse_ticks
 from tideglass.engine.emit_filter import given as rows_given
 from tideglass.engine.exchange import RowSink

@@ -13,10 +13,10 @@ from window_rows import Instant, S, at_once, one, same, table
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import Type, arrow_type, field, types_of
-from tideglass.operators.aggregates.cells import FUNCTIONS, AggregateSpec
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.windows.aggregate import WindowAggregate
+from tideglass.plan.aggregate_spec import FUNCTIONS, AggregateSpec
 from tideglass.plan.nodes import Hopping, Session
 
 UP, DOWN = (("$x", False),), (("$x", True),)

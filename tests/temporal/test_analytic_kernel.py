@@ -16,10 +16,11 @@ from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP
 from tideglass.core.values import rows_of, table_of
-from tideglass.operators.aggregates.cells import AggregateSpec
-from tideglass.operators.analytic.functions import AnalyticFunctions, AnalyticSpec, AnomalySpec
+from tideglass.operators.analytic.functions import AnalyticFunctions
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
+from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
 from tideglass.plan.nodes import AnomalyModel
 
 SECOND = TICKS_PER_SECOND

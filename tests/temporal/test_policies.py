@@ -23,7 +23,8 @@ from tideglass.ingress.decisions import (
     Decision,
 )
 from tideglass.ingress.partition_time import Ingress
-from tideglass.ingress.policies import Placed, Policies, idle, place
+from tideglass.ingress.policies import Placed, idle, place
+from tideglass.plan.policies import Policies
 
 MINUTE = TICKS_PER_MINUTE
 SECOND = TICKS_PER_SECOND

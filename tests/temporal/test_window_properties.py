@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from window_rows import S, same, table, values_of
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS
-from tideglass.operators.aggregates.cells import AggregateSpec
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.windows.aggregate import WindowAggregate
+from tideglass.plan.aggregate_spec import AggregateSpec
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
 
 Row = dict[str, Any]

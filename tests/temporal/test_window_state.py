@@ -7,11 +7,11 @@ import pytest
 from window_rows import S, table, values_of
 
 from tideglass.core.time import AFTER_ALL_TICKS
-from tideglass.operators.aggregates.cells import AggregateSpec
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.state.window_log import CHUNKS_TO_MERGE
 from tideglass.operators.windows.aggregate import WindowAggregate
+from tideglass.plan.aggregate_spec import AggregateSpec
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
 
 COUNT = AggregateSpec("$a0", "count")

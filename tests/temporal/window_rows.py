@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import TAG, TYPE_OF_TAG, Type, arrow_type, field, types_of
-from tideglass.operators.aggregates.cells import AggregateSpec
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.windows.aggregate import WindowAggregate
+from tideglass.plan.aggregate_spec import AggregateSpec
 from tideglass.plan.nodes import Window
 
 S = TICKS_PER_SECOND

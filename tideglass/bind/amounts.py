@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tideglass.bind.catalog import did_you_mean
 from tideglass.core.errors import Diagnostics
-from tideglass.core.time import TICKS_PER_DAY, UNIT_TICKS
+from tideglass.core.suggest import did_you_mean
+from tideglass.core.time import UNIT_TICKS
 from tideglass.lang import nodes as tree
+from tideglass.plan.spans import LONGEST_TICKS
 
-#: No window, session or LIMIT DURATION may be longer (`asa.md` 3.1).
-LONGEST_TICKS = 7 * TICKS_PER_DAY
 #: Longer than any time there is; stands for what a float holds no number for.
 _BEYOND_TICKS = float(1 << 62)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from tideglass.bind.amounts import constant
-from tideglass.bind.catalog import did_you_mean
 from tideglass.core.errors import Diagnostics
+from tideglass.core.suggest import did_you_mean
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Expr
 from tideglass.plan.nodes import AnalyticCall, AnomalyModel

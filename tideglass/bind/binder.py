@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tideglass.bind import substreams
-from tideglass.bind.catalog import Environment, InputInfo, did_you_mean
+from tideglass.bind.catalog import Environment, InputInfo
 from tideglass.bind.depth import check_depth
 from tideglass.bind.expressions import bind_type
 from tideglass.bind.handing import asked_of_steps, handed_on
@@ -15,6 +15,7 @@ from tideglass.bind.select import SelectBinder
 from tideglass.bind.sources import BoundStep, Sources
 from tideglass.bind.unions import bind_union
 from tideglass.core.errors import Diagnostic, Source, Span
+from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
 from tideglass.plan.nodes import (

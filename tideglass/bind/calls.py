@@ -8,7 +8,7 @@ from typing import Protocol
 from tideglass.bind.aggregates import bind_aggregate
 from tideglass.bind.analytics import Analytics, bind_analytic
 from tideglass.bind.anomalies import ANOMALY_DETECTION
-from tideglass.bind.catalog import Environment, UserFunction, did_you_mean
+from tideglass.bind.catalog import Environment, UserFunction
 from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
 from tideglass.bind.dateparts import bind_date_part
 from tideglass.bind.grouping import Grouping
@@ -16,6 +16,7 @@ from tideglass.bind.metadata import bind_metadata
 from tideglass.bind.patterns.values import CLASSIFIER, OF_VARIABLES, MatchedEvents
 from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
+from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.functions.catalogue import AGGREGATES, SCALARS, AggregateSignature
 from tideglass.lang import nodes as tree

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tideglass.bind.catalog import did_you_mean
 from tideglass.core.errors import Diagnostics
+from tideglass.core.suggest import did_you_mean
 from tideglass.functions.catalogue import DATEPARTS
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Literal

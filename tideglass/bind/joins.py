@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from tideglass.bind.amounts import LONGEST_TICKS
 from tideglass.bind.analytics import Analytics
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import ON, PARTITION_BY
@@ -19,6 +18,7 @@ from tideglass.functions.dates import PART_TICKS
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref, connected, references, rewrite
 from tideglass.plan.nodes import Join, Lookup, Scan, TimeBound
+from tideglass.plan.spans import LONGEST_TICKS
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 _MAKES_DATETIME = frozenset(("dateadd", "datetimefromparts"))

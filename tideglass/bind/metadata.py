@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tideglass.bind.catalog import METADATA_COLUMNS, did_you_mean
+from tideglass.bind.catalog import METADATA_COLUMNS
 from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
+from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import EVENT_ID, Type
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Cast, Expr, Literal, Path, Ref

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tideglass.bind.catalog import METADATA_COLUMNS, Environment, did_you_mean
+from tideglass.bind.catalog import METADATA_COLUMNS, Environment
 from tideglass.bind.handing import HANDED
 from tideglass.core.errors import Span
+from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import PAYLOAD
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Case, Expr, Literal, Path, Ref, payload_field

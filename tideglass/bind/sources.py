@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from tideglass.bind.catalog import Environment, InputInfo, did_you_mean
+from tideglass.bind.catalog import Environment, InputInfo
 from tideglass.bind.clauses import PARTITION_BY, TIMESTAMP_BY
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.handing import handed_columns, partition_keys
 from tideglass.bind.scope import Relation, Rows, Scope, SubstreamKey
 from tideglass.core.errors import Span
+from tideglass.core.suggest import did_you_mean
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Expr
 from tideglass.plan.nodes import Scan, StepRef

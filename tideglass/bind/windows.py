@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tideglass.bind.amounts import LONGEST_TICKS, positive_ticks, signed_ticks
+from tideglass.bind.amounts import positive_ticks, signed_ticks
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Expr
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
+from tideglass.plan.spans import LONGEST_TICKS
 
 BindExpr = Callable[[tree.Expr], Expr]
 

@@ -11,7 +11,7 @@ from tideglass.cli.job import AllowOutsideOption
 from tideglass.cli.notes import INPUT_HELP, tell_warnings, telling_notes
 
 if TYPE_CHECKING:
-    from tideglass.ingress.policies import Policies
+    from tideglass.plan.policies import Policies
     from tideglass.simulate.simulation import Simulation
 
 PICTURE_KINDS = (".svg", ".png")

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideglass.connect.files.reading import Chunk
-from tideglass.connect.formats.decoded import LINE, Fields
+from tideglass.connect.formats.decoded import LINE
 from tideglass.connect.formats.json.decode import decode_json
 from tideglass.connect.source import PartitionPosition
 from tideglass.core.errors import InputError
+from tideglass.core.events import Chunk, Fields
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import ARRIVAL, OFFSET, Type
 from tideglass.core.types import field as typed_field

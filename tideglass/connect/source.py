@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from tideglass.connect.files.reading import Chunk
-from tideglass.connect.formats.decoded import Fields
+from tideglass.core.events import Chunk, Fields
 
 #: How far a partition is read: plain JSON, a list of pieces `[where, begin, end, arrival]` that only grows.
 PartitionPosition: TypeAlias = Sequence[Sequence[Any]]

@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tideglass.connect.formats.decoded import Fields
-from tideglass.connect.reference.references import Known, References
+from tideglass.connect.reference.references import References
 from tideglass.connect.reference.snapshot import Snapshot, no_snapshot
+from tideglass.core.events import Fields, Known
 from tideglass.core.failing import OnFailure
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.core.values import unify

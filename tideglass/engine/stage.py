@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import EvaluationError
+from tideglass.core.events import Known
 from tideglass.core.failing import OnFailure
 from tideglass.core.profile import part
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type

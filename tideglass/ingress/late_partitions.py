@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tideglass.connect.files.reading import Chunk
+from tideglass.core.events import Chunk
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import ARRIVAL
 from tideglass.ingress.idle_periods import SeenSilence

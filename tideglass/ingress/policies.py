@@ -24,46 +24,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from tideglass.core.tags import tag
-from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS, TICKS_PER_MINUTE, TICKS_PER_SECOND
+from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS
 from tideglass.ingress.decisions import Counters, DataError, Decision, data_errors
 from tideglass.ingress.partition_time import Ingress, ahead, watermarks
+from tideglass.plan.policies import Policies
 
 pc: Any = compute  # its functions are made at import, where a type checker cannot see them
 
 Ticks = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-
-
-@tag("Policies")
-@dataclass(frozen=True, slots=True)
-class Policies:
-    """The time settings of an input.
-
-    early_ticks: an event further ahead of its arrival is dropped; None turns the rule off.
-    late_ticks: the late tolerance; None is no limit, and then silence moves nothing (A-04).
-    drop: the out-of-order policy `Drop`, which governs late and out-of-order events, not early ones.
-    application_time: False without TIMESTAMP BY; an event is then stamped with its arrival and the
-    settings above do not apply. `idle_allowance_ticks` is for that mode: in silence the watermark
-    follows the estimated arrival at this distance (A-05).
-    """
-
-    early_ticks: int | None = 5 * TICKS_PER_MINUTE  # the service's own limit, not a setting there
-    late_ticks: int | None = None
-    out_of_order_ticks: int = 0
-    drop: bool = False
-    application_time: bool = True
-    idle_allowance_ticks: int = 5 * TICKS_PER_SECOND
-
-    def __post_init__(self) -> None:
-        for name in ("early_ticks", "late_ticks", "out_of_order_ticks", "idle_allowance_ticks"):
-            if (value := getattr(self, name)) is not None and value < 0:
-                raise ValueError(f"{name} is {value}; a tolerance cannot be negative")
-
-    @property
-    def floor_lag_ticks(self) -> int | None:
-        """Distance of the floor behind the newest arrival; None when arrival moves no watermark."""
-        return self.late_ticks if self.application_time else self.idle_allowance_ticks
 
 
 @dataclass(frozen=True, slots=True, eq=False)

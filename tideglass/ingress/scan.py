@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.connect.files.event_id import event_ids
-from tideglass.connect.files.reading import Chunk
-from tideglass.connect.formats.decoded import Fields, column_name
-from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.connect.formats.decoded import column_name
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core import profile
 from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
+from tideglass.core.events import Chunk, Fields, Known
 from tideglass.core.failing import kept_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import (

@@ -21,9 +21,9 @@ from typing import Any
 import pyarrow as pa
 
 from tideglass.connect.dataframes.input import ALONE, FrameChunk, in_order
-from tideglass.connect.files.reading import Chunk
-from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import StateError
+from tideglass.core.events import Chunk, Known
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND
 from tideglass.core.types import OFFSET
 from tideglass.engine.exchange import Exchange, Sink

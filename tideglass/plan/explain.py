@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.core.types import PARTITION
-from tideglass.operators.aggregates.cells import AggregateSpec
-from tideglass.operators.analytic.functions import AnalyticSpec, AnomalySpec
+from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import Hopping, Plan, Session, Sliding, Window
 from tideglass.plan.spans import look_back_ticks, step_spans_ticks

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tideglass.core.types import EVENT_ID, PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
-from tideglass.ingress.policies import Policies
 from tideglass.plan.expressions import (
     Expr,
     Literal,
@@ -46,6 +45,7 @@ from tideglass.plan.nodes import (
     StepRef,
     Union,
 )
+from tideglass.plan.policies import Policies
 from tideglass.plan.pruning import by_field_columns, pruned
 from tideglass.plan.specs import aggregate_spec, analytic_specs, matching_of
 from tideglass.plan.streams import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tideglass.bind.amounts import LONGEST_TICKS
+from tideglass.core.time import TICKS_PER_DAY
 from tideglass.plan.nodes import (
     Aggregate,
     Analytic,
@@ -140,3 +140,7 @@ def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]
     for output in plan.outputs:
         walk(output.node, 0)
     return spans_ticks
+
+
+#: No window, session or LIMIT DURATION may be longer (`asa.md` 3.1).
+LONGEST_TICKS = 7 * TICKS_PER_DAY

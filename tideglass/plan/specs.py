@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD
-from tideglass.operators.aggregates.cells import AggregateSpec
-from tideglass.operators.analytic.functions import AnalyticSpec, AnomalySpec
+from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
 from tideglass.plan.expressions import Expr, Path, Ref, field_column
 from tideglass.plan.nodes import AggregateCall, Analytic, AnalyticCall, Match
 from tideglass.plan.topology import Matching

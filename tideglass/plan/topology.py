@@ -18,11 +18,11 @@ from tideglass.core.errors import InputError, Source
 from tideglass.core.limits import Limits
 from tideglass.core.tags import added_field, tag
 from tideglass.core.types import PARTITION, Type
-from tideglass.ingress.policies import Policies
-from tideglass.operators.aggregates.cells import AggregateSpec
-from tideglass.operators.analytic.functions import AnalyticSpec
+from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.analytic_spec import AnalyticSpec
 from tideglass.plan.expressions import Expr, Ref, references
 from tideglass.plan.nodes import MatchedValue, Named, PatternState, PatternVariable, TimeBound, Window
+from tideglass.plan.policies import Policies
 
 
 @tag("Rows")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tideglass.bind.catalog import did_you_mean
 from tideglass.core.errors import ProjectError
+from tideglass.core.suggest import did_you_mean
 from tideglass.project.inputs import ARRIVAL_FORMATS, FORMATS, ROTATIONS, delimiter_of
 from tideglass.project.reading import Problems
 

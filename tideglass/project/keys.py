@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from tideglass.bind.catalog import did_you_mean
+from tideglass.core.suggest import did_you_mean
 from tideglass.project.reading import Problems
 
 #: What a `JobConfig.json` says of the job's rows.

@@ -28,7 +28,8 @@ from tideglass.core.time import (
 )
 from tideglass.ingress.decisions import Counters, Decision
 from tideglass.ingress.partition_time import Ingress
-from tideglass.ingress.policies import Placed, Policies, Trace, place
+from tideglass.ingress.policies import Placed, Trace, place
+from tideglass.plan.policies import Policies
 
 _STYLE = {decision: "red" for decision in Decision if not decision.kept} | {Decision.ACCEPTED: ""}
 

@@ -13,7 +13,7 @@ import base64
 import itertools
 import pickle
 import time
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -23,10 +23,10 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from tideglass.connect.files.reading import Chunk
-from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.connect.source import StreamInput
 from tideglass.core.errors import EvaluationError
+from tideglass.core.events import Chunk, Known
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.messages import Message, failure
@@ -38,20 +38,10 @@ from tideglass.ingress.read_from import PartitionBegin
 from tideglass.ingress.scan import Scan, ScanState, Silence, saved_state
 from tideglass.plan.topology import Topology, check_partitions
 from tideglass.spark.processor import MESSAGE_SCHEMA
+from tideglass.spark.wire import record_batches
 
 #: The one partition of a finished input that has none.
 _ALONE: dict[str, list[Any]] = {"0": []}
-
-ARROW_SCHEMA = pa.schema(
-    [
-        ("key_group", pa.int32()),
-        ("level", pa.int32()),
-        ("kind", pa.string()),
-        ("target", pa.int32()),
-        ("sender", pa.string()),
-        ("body", pa.binary()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,12 +435,3 @@ def _first_free(taken: set[int]) -> int:
 
 def _size(position: Sequence[Sequence[Any]]) -> int:
     return sum(int(end) - int(begin) for _, begin, end, *_ in position)
-
-
-def record_batches(messages: Iterable[Message], key_numbers: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
-    """The messages as Arrow record batches of MESSAGE_SCHEMA, one message each: bodies are large."""
-    for m in messages:
-        yield pa.record_batch(
-            [[key_numbers[m.key_group]], [m.level], [m.kind.value], [m.target], [m.sender], [m.body]],
-            schema=ARROW_SCHEMA,
-        )

@@ -13,8 +13,9 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.taskcontext import TaskContext
 
-from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import StateError
+from tideglass.core.events import Known
 from tideglass.core.profile import awaited
 from tideglass.engine.exchange import Sink
 from tideglass.engine.ipc import from_bytes, to_bytes

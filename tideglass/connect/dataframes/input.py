@@ -15,21 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from tideglass.connect.files.reading import Chunk
 from tideglass.connect.formats.arrival import arrival_ticks
-from tideglass.connect.formats.decoded import (
-    INVALID_DATA,
-    LINE,
-    Decoded,
-    Fields,
-    Ints,
-    Mask,
-    Refusals,
-    Rejected,
-    column_name,
-)
+from tideglass.connect.formats.decoded import INVALID_DATA, LINE, Decoded, Ints, Mask, Refusals, column_name
 from tideglass.connect.formats.messages import Payload, decode_messages
 from tideglass.connect.formats.parquet import decode_parquet, value_column, wanted_columns
+from tideglass.core.events import Chunk, Fields, Rejected
 from tideglass.core.iso import flat
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
 from tideglass.core.values import unify

@@ -12,7 +12,8 @@ import uuid
 import numpy as np
 import pyarrow as pa
 
-from tideglass.connect.files.reading import OFFSET_BITS, Chunk
+from tideglass.connect.files.reading import OFFSET_BITS
+from tideglass.core.events import Chunk
 from tideglass.core.iso import flat
 from tideglass.core.sql import query
 from tideglass.core.types import OFFSET

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from tideglass.connect.files.marks import FileMark, changed, check_unchanged
-from tideglass.connect.files.reading import Chunk, Piece, read_piece
+from tideglass.connect.files.reading import Piece, read_piece
 from tideglass.connect.files.rotation import (
     Generation,
     generations,
@@ -28,10 +28,10 @@ from tideglass.connect.files.rotation import (
     mark_of,
 )
 from tideglass.connect.files.stops import bytes_left, is_taken_whole, is_whole, next_stop
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.source import PartitionPosition
 from tideglass.connect.spec import Format, InputSpec, format_of
 from tideglass.core.errors import InputError
+from tideglass.core.events import Chunk, Fields
 
 #: [file relative to the input's directory, begin, end, arrival time in ticks, mark]
 PieceJson: TypeAlias = list[str | int]

@@ -25,10 +25,8 @@ from tideglass.connect.formats.decoded import (
     LINE,
     Bytes,
     Decoded,
-    Fields,
     Ints,
     Refusals,
-    Rejected,
     column_name,
 )
 from tideglass.connect.formats.json.decode import decode_json
@@ -39,6 +37,7 @@ from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
 from tideglass.connect.spec import Arrival
 from tideglass.core import profile
 from tideglass.core.errors import InputError
+from tideglass.core.events import Chunk, Fields
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
 
 #: Bytes read at once, about: some 100 000 events of a usual size, so that what a block costs is little of it,
@@ -77,21 +76,6 @@ class Piece:
         """Raises InputError if the file is no longer the one the position was taken of."""
         if self.mark is not None:
             check_unchanged(self.input, Path(self.path), self.mark, finished=self.may_be_copied)
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Decoded events of one partition, in order.
-
-    table: the columns `Fields` asks for, `$arrival` (int64 ticks) and `$offset` (int64, ascending).
-    file: what the events were read from, as of a Piece; then the last OFFSET_BITS of an offset are a place in
-    it. Empty: offsets are places in the partition.
-    """
-
-    table: pa.Table
-    rejected: tuple[Rejected, ...] = ()
-    bytes_read: int = 0
-    file: str = ""
 
 
 def read_piece(piece: Piece, fields: Fields, level: str = "1.2") -> Iterator[Chunk]:

@@ -18,7 +18,7 @@ import pyarrow.parquet
 from tideglass.connect.files.input import FileInput, PieceJson
 from tideglass.connect.files.reading import OFFSET_BITS
 from tideglass.connect.files.stops import HEAD_BYTES, holds_document, is_whole
-from tideglass.connect.formats.decoded import Fields
+from tideglass.core.events import Fields
 from tideglass.core.types import ARRIVAL, OFFSET
 
 

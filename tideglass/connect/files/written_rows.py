@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pyarrow.parquet
 
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.formats.parquet import decode_parquet
 from tideglass.connect.spec import format_of
 from tideglass.core.errors import OutputError
+from tideglass.core.events import Fields
 from tideglass.core.rows import rows_of
 
 

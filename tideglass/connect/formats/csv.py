@@ -17,16 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from tideglass.connect.formats.decoded import (
-    INVALID_DATA,
-    Bytes,
-    Decoded,
-    Fields,
-    Ints,
-    Refusals,
-)
+from tideglass.connect.formats.decoded import INVALID_DATA, Bytes, Decoded, Ints, Refusals
 from tideglass.connect.formats.json.text import BYTE_ORDER_MARK, newlines, texts_between
 from tideglass.connect.formats.records import decode_columns
+from tideglass.core.events import Fields
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured
 from tideglass.core.types import Type

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core import types
+from tideglass.core.events import Rejected
 from tideglass.core.types import Type, payload_column
 
 #: Place of an event in what was decoded; a refused event keeps its own.
@@ -28,33 +29,6 @@ _EXAMPLE_CHARACTERS = 200
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The fields of an event a query needs.
-
-    paths: names from the top of the event downwards. whole: the event itself is needed too, as
-    `$payload`. payload_types: the columns of CREATE TABLE, which also filter (`asa.md` 2.13).
-    """
-
-    paths: tuple[tuple[str, ...], ...] = ()
-    whole: bool = False
-    payload_types: tuple[tuple[str, Type], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """Events the deserializer refused for one reason (`asa.md` 6.2, 9.2).
-
-    examples: the first few events, cut to a readable length. first_line: place of the first of them.
-    """
-
-    error_type: str
-    count: int
-    message: str
-    examples: tuple[str, ...] = ()
-    first_line: int = 0
 
 
 @dataclass(frozen=True, slots=True)

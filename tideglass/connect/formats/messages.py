@@ -17,13 +17,12 @@ from tideglass.connect.formats.decoded import (
     LINE,
     Bytes,
     Decoded,
-    Fields,
     Ints,
     Refusals,
-    Rejected,
     merge_rejected,
 )
 from tideglass.connect.formats.json.several import decode_payloads
+from tideglass.core.events import Fields, Rejected
 from tideglass.core.values import unify
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers

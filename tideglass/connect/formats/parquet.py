@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet
 
-from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Fields, Ints, Mask, Refusals
+from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Ints, Mask, Refusals
 from tideglass.connect.formats.records import decode_columns, match_name
+from tideglass.core.events import Fields
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured
 from tideglass.core.time import (

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.connect.formats.declared import Declared, apply_types
-from tideglass.connect.formats.decoded import Columns, Decoded, Fields, Ints, Mask, Refusals, column_name
+from tideglass.connect.formats.decoded import Columns, Decoded, Ints, Mask, Refusals, column_name
 from tideglass.connect.formats.json.decode import extract_from_records
 from tideglass.core import types
+from tideglass.core.events import Fields
 from tideglass.core.rows import json_lines
 from tideglass.core.types import PAYLOAD, Type
 

@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from tideglass.connect.reference.references import Known
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.durable import append_lines, read_lines, sealed, unsealed
 from tideglass.core.errors import FRESH, damaged
+from tideglass.core.events import Known
 from tideglass.core.file_names import state_name
 
 #: How often new snapshots are looked for (`asa.md` 6.3: every minute).

@@ -14,10 +14,8 @@ from typing import Any, Protocol
 from tideglass.connect.reference.snapshot import RowsSnapshot, Snapshot
 from tideglass.connect.rows import Row
 from tideglass.core.errors import InputError
+from tideglass.core.events import Known
 from tideglass.core.time import parse_ticks
-
-#: Snapshots known of each reference input, by its name: how many of them, from the first.
-Known = Mapping[str, int]
 
 
 class References(Protocol):

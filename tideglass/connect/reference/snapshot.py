@@ -17,10 +17,11 @@ import pyarrow as pa
 from tideglass.connect.files.reading import Piece, read_piece
 from tideglass.connect.files.stops import is_compressed
 from tideglass.connect.files.unpacking import Unpacked
-from tideglass.connect.formats.decoded import LINE, Decoded, Fields, Rejected
+from tideglass.connect.formats.decoded import LINE, Decoded
 from tideglass.connect.formats.json.decode import decode_json
 from tideglass.connect.spec import Format
 from tideglass.core.errors import InputError
+from tideglass.core.events import Fields, Rejected
 from tideglass.core.rows import compact_json
 from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.core.types import ARRIVAL, OFFSET

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pyarrow.compute as compute
 
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.formats.decoded import Fields
+from tideglass.core.events import Fields
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.core.types import ARRIVAL
 from tideglass.plan.read_back import ReadBack

@@ -15,8 +15,8 @@ from typing import Any
 
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.seek import Found, place_of, seek
-from tideglass.connect.formats.decoded import Fields
 from tideglass.core.errors import InputError
+from tideglass.core.events import Fields
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ARRIVAL
 from tideglass.ingress.idle_periods import SeenSilence, first_reaching

@@ -20,7 +20,7 @@ from tideglass.operators.windows.hopping import END
 from tideglass.plan.nodes import USERS
 
 if TYPE_CHECKING:
-    from tideglass.operators.aggregates.cells import AggregateSpec
+    from tideglass.plan.aggregate_spec import AggregateSpec
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 

@@ -17,10 +17,11 @@ import pyarrow.compute
 from tideglass.core.sql import query
 from tideglass.core.types import Type, type_of
 from tideglass.core.values import flat
-from tideglass.operators.aggregates.cells import COUNT_OF_ROWS, AggregateSpec, Cells
+from tideglass.operators.aggregates.cells import COUNT_OF_ROWS, Cells
 from tideglass.operators.aggregates.grouping import quoted
 from tideglass.operators.aggregates.results import finish
 from tideglass.operators.analytic.lookback import Sorted
+from tideglass.plan.aggregate_spec import AggregateSpec
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 

@@ -15,9 +15,9 @@ from tideglass.core.sql import query
 from tideglass.core.types import ORDER_COLUMNS, Type, type_of
 from tideglass.core.values import flat
 from tideglass.operators.aggregates.arguments import ORDERED, json_sql, refuse, sort_key_sql, split
-from tideglass.operators.aggregates.cells import AggregateSpec
 from tideglass.operators.aggregates.grouping import quoted
 from tideglass.operators.aggregates.results import finish
+from tideglass.plan.aggregate_spec import AggregateSpec
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 

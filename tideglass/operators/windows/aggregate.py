@@ -29,7 +29,7 @@ from tideglass.core.types import (
     field,
 )
 from tideglass.core.values import coded_text, flat
-from tideglass.operators.aggregates.cells import AggregateSpec, Cells, refused_by
+from tideglass.operators.aggregates.cells import Cells, refused_by
 from tideglass.operators.aggregates.grouping import Grouping, stack
 from tideglass.operators.aggregates.results import finish
 from tideglass.operators.progress import Progress
@@ -38,6 +38,7 @@ from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END, TIME, PaneWindow
 from tideglass.operators.windows.session import LAST, SessionWindow
 from tideglass.operators.windows.sliding import SlidingWindow
+from tideglass.plan.aggregate_spec import AggregateSpec
 from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers

@@ -23,10 +23,10 @@ from pyspark.taskcontext import TaskContext
 
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
 from tideglass.connect.dataframes.output import fixed_columns
-from tideglass.connect.formats.decoded import Fields
 from tideglass.connect.formats.messages import Payload
-from tideglass.connect.reference.references import NO_REFERENCES, Known, References
+from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import InputError, TideglassError
+from tideglass.core.events import Fields, Known
 from tideglass.core.profile import awaited
 from tideglass.core.types import PARTITION, Type
 from tideglass.engine.exchange import RowSink, Sink
@@ -38,13 +38,13 @@ from tideglass.ingress.read_from import InputBegin
 from tideglass.plan.expressions import references as references_of
 from tideglass.plan.topology import Topology
 from tideglass.spark.dataframes.metrics import keep, observed
-from tideglass.spark.file_source import ARROW_SCHEMA
 from tideglass.spark.ingress import IngressProcessor
 from tideglass.spark.interpreter import see_interpreter
 from tideglass.spark.key_numbers import key_numbers
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import staged
 from tideglass.spark.session.session import SETTINGS
+from tideglass.spark.wire import ARROW_SCHEMA
 
 #: Rows of a chunk at least, unless the task has no more: as many as a file is decoded at once.
 CHUNK_ROWS = 1 << 16

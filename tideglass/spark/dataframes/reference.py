@@ -18,7 +18,7 @@ from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from tideglass.connect.formats.decoded import LINE, Fields
+from tideglass.connect.formats.decoded import LINE
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.references import GivenReferences, no_time
@@ -26,6 +26,7 @@ from tideglass.connect.reference.snapshot import RowsSnapshot, Snapshot, broken_
 from tideglass.connect.rows import Row
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
+from tideglass.core.events import Fields
 from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
 from tideglass.core.types import Type
 from tideglass.engine.ipc import from_bytes, to_bytes

@@ -38,11 +38,12 @@ from tideglass.ingress.read_from import InputBegin
 from tideglass.plan.topology import Topology
 from tideglass.spark.checkpoint import has_timers
 from tideglass.spark.dataframes.query import idles, ingress_numbers, ingressed, word_rows
-from tideglass.spark.file_source import ARROW_SCHEMA, SourceJob
+from tideglass.spark.file_source import SourceJob
 from tideglass.spark.kafka.input import HEADERS, topic_input
 from tideglass.spark.key_numbers import key_numbers
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import Commit, QueryOptions, configure, source_of, staged, write
+from tideglass.spark.wire import ARROW_SCHEMA
 
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 

@@ -140,7 +140,7 @@ class Nursery:
         return None
 
     def _leave(self, connection: socket.socket, files: Sequence[int]) -> None:
-        """In a process that was born: let go of what is the nursery's, and take the files of the fork_client."""
+        """In a process that was forked: let go of the fork server's files, take those of the client."""
         self._selector.close()
         for each in (self._listener, connection, *self._born.values()):
             each.close()

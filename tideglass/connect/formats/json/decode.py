@@ -20,7 +20,6 @@ from tideglass.connect.formats.decoded import (
     INVALID_DATA,
     Columns,
     Decoded,
-    Fields,
     Ints,
     Mask,
     Refusals,
@@ -29,6 +28,7 @@ from tideglass.connect.formats.decoded import (
 from tideglass.connect.formats.json.fast import FEWEST_EVENTS, plain_columns
 from tideglass.connect.formats.json.levels import at_level, datetimes_of
 from tideglass.connect.formats.json.strict import lines_beyond_json
+from tideglass.core.events import Fields
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured
 from tideglass.core.sql import connection

@@ -16,10 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from tideglass.connect.formats.decoded import Bytes, Decoded, Fields, Ints, Mask
+from tideglass.connect.formats.decoded import Bytes, Decoded, Ints, Mask
 from tideglass.connect.formats.json.decode import as_binary, decode_json, valid_json
 from tideglass.connect.formats.json.document import parts_of
 from tideglass.connect.formats.json.text import BLANKS, Tokens
+from tideglass.core.events import Fields
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 

@@ -1,0 +1,57 @@
+"""Events between a decoder and the rows of a query: what is asked for, what came, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from tideglass.core.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of an event a query needs.
+
+    paths: names from the top of the event downwards. whole: the event itself is needed too, as
+    `$payload`. payload_types: the columns of CREATE TABLE, which also filter (`asa.md` 2.13).
+    """
+
+    paths: tuple[tuple[str, ...], ...] = ()
+    whole: bool = False
+    payload_types: tuple[tuple[str, Type], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Events the deserializer refused for one reason (`asa.md` 6.2, 9.2).
+
+    examples: the first few events, cut to a readable length. first_line: place of the first of them.
+    """
+
+    error_type: str
+    count: int
+    message: str
+    examples: tuple[str, ...] = ()
+    first_line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Decoded events of one partition, in order.
+
+    table: the columns `Fields` asks for, `$arrival` (int64 ticks) and `$offset` (int64, ascending).
+    file: what the events were read from, as of a Piece; then the last OFFSET_BITS of an offset are a place in
+    it. Empty: offsets are places in the partition.
+    """
+
+    table: pa.Table
+    rejected: tuple[Rejected, ...] = ()
+    bytes_read: int = 0
+    file: str = ""
+
+
+#: Snapshots known of each reference input, by its name: how many of them, from the first.
+Known = Mapping[str, int]
