@@ -32,6 +32,11 @@ _connections: dict[int, duckdb.DuckDBPyConnection] = {}
 _catching: dict[int, duckdb.DuckDBPyConnection] = {}
 
 
+def quoted(name: str) -> str:
+    """A column's name as SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def connection() -> duckdb.DuckDBPyConnection:
     """This process's connection; made on first use (and again after a fork)."""
     import duckdb

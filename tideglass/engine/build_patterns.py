@@ -9,8 +9,7 @@ from tideglass.core.types import ORDER_COLUMNS
 from tideglass.evaluate.program import RowCondition
 from tideglass.operators.patterns.nfa import Definition, EventTest
 from tideglass.operators.patterns.operator import Patterns
-from tideglass.plan.expressions import Call, Expr, references
-from tideglass.plan.to_sql import conjunction
+from tideglass.plan.expressions import Call, Expr, conjunction, references
 from tideglass.plan.topology import Matching
 
 

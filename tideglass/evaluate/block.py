@@ -26,16 +26,8 @@ from tideglass.evaluate.extract import extract
 from tideglass.evaluate.failure import evaluated_parts, failed_row, first_failing_row, message_of
 from tideglass.functions.catalogue import prepare
 from tideglass.functions.signature import Sql
-from tideglass.plan.expressions import Expr, Path, Ref
-from tideglass.plan.to_sql import (
-    Lowered,
-    Need,
-    key_of,
-    lower_all,
-    lower_condition,
-    references,
-    substitute,
-)
+from tideglass.plan.expressions import Expr, Path, Ref, in_columns, references
+from tideglass.plan.to_sql import Lowered, Need, lower_all, lower_condition
 
 #: A column and its type.
 Column: TypeAlias = tuple[pa.Array, Type]
@@ -160,7 +152,7 @@ class Block:
         fields = _fields(table, [item.expr for item in self.items])
         for item, value in zip(self.items, made.values, strict=True):
             if value is None and not isinstance(item.expr, Ref):
-                texts.append(fields[key_of(item.expr)])
+                texts.append(fields[item.expr])
         for column in texts:
             _, _, unreadable = classify_json(column, self.level)
             if unreadable is not None:
@@ -234,11 +226,11 @@ class Block:
 
     def _steps(self, needs: Sequence[Need]) -> _Steps:
         names = tuple(f"$x{self.depth}.{place}" for place in range(len(needs)))
-        columns = {key_of(need.expr): name for need, name in zip(needs, names, strict=True)}
+        columns = {need.expr: name for need, name in zip(needs, names, strict=True)}
         rest = tuple(
             Need(
-                substitute(item.expr, columns),
-                None if item.guard is None else substitute(item.guard, columns),
+                in_columns(item.expr, columns),
+                None if item.guard is None else in_columns(item.guard, columns),
             )
             for item in self.items
         )
@@ -256,7 +248,7 @@ class Block:
                 if isinstance(item.expr, Ref):
                     columns.append((flat(table[item.expr.name]), types[item.expr.name]))
                 else:
-                    columns.append(self._read(fields[key_of(item.expr)], item.expr, table))
+                    columns.append(self._read(fields[item.expr], item.expr, table))
             elif value.type is Type.NULL or computed is None:
                 columns.append((pa.nulls(table.num_rows), Type.NULL))
             else:
@@ -340,7 +332,7 @@ def _as_table(columns: Sequence[Column]) -> pa.Table:
     return pa.table([column for column, _ in columns], schema=pa.schema(fields))
 
 
-def _fields(table: pa.Table, exprs: Sequence[Expr]) -> dict[str, pa.Array]:
+def _fields(table: pa.Table, exprs: Sequence[Expr]) -> dict[Expr, pa.Array]:
     """JSON texts of all fields among the expressions, one parse a record column."""
     by_record: dict[str, list[Path]] = {}
     for expr in exprs:
@@ -348,10 +340,10 @@ def _fields(table: pa.Table, exprs: Sequence[Expr]) -> dict[str, pa.Array]:
             continue
         if type_of(table.schema.field(expr.base.name)) is Type.RECORD:
             by_record.setdefault(expr.base.name, []).append(expr)
-    found: dict[str, pa.Array] = {}
+    found: dict[Expr, pa.Array] = {}
     for record, paths in by_record.items():
         texts = extract(table[record], [path.keys for path in paths])
-        found.update((key_of(path), text) for path, text in zip(paths, texts, strict=True))
+        found.update((path, text) for path, text in zip(paths, texts, strict=True))
     return found
 
 

@@ -15,8 +15,7 @@ from tideglass.core.rows import compact_json, rows_of
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM
 from tideglass.functions.mathematics import OVERFLOW
-from tideglass.plan.expressions import Call, Case, Expr
-from tideglass.plan.to_sql import children, references
+from tideglass.plan.expressions import Call, Case, Expr, children, references
 from tideglass.plan.topology import (
     AnalyticOp,
     ApplyOp,

@@ -14,13 +14,14 @@ import pyarrow as pa
 from tideglass.core.errors import EvaluationError
 from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
+from tideglass.core.sql import quoted
 from tideglass.core.types import PAYLOAD, Type, type_of, types_of
 from tideglass.core.types import field as typed_field
 from tideglass.evaluate.block import Block, Column, ask, column_of, evaluate
 from tideglass.functions.signature import Sql
-from tideglass.plan.expressions import Call, Expr, Path, Ref
+from tideglass.plan.expressions import Call, Expr, Path, Ref, in_columns
 from tideglass.plan.nodes import Named
-from tideglass.plan.to_sql import Need, key_of, lower_all, lower_condition, quoted, substitute
+from tideglass.plan.to_sql import Need, lower_all, lower_condition
 
 __all__ = ["Column", "Program", "RowCondition", "evaluate"]
 
@@ -173,16 +174,16 @@ class Program:
                 kept = "".join(f",\n       {quoted(name)}" for name in self.keep)
                 filtered = f"\nWHERE {where[0].values[0].text}" if where else ""
                 return "".join(lines) + f"SELECT {chosen}{kept}\nFROM rows{filtered}"
-            columns: dict[str, str] = {}
+            columns: dict[Expr, str] = {}
             for need in needs:
-                key = key_of(need.expr)
+                key = need.expr
                 if key not in columns:
                     columns[key] = name = f"$x{len(shown)}"
                     text = lower_all((need.expr,), shown, self.level).values[0].text
                     lines.append(f"-- {quoted(name)} := {text}; its type is found in its values\n")
                     shown[name] = Type.FLOAT
-            exprs = [substitute(expr, columns) for expr in exprs]
-            conditions = [substitute(c, columns) for c in conditions]
+            exprs = [in_columns(expr, columns) for expr in exprs]
+            conditions = [in_columns(c, columns) for c in conditions]
         raise EvaluationError("The expression is nested too deeply to be shown.")
 
 

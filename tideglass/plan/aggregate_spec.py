@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 
 from tideglass.core.errors import Span
+from tideglass.core.sql import quoted
 from tideglass.core.tags import tag
 from tideglass.core.types import Type
 from tideglass.operators.aggregates.arguments import (
@@ -16,7 +17,6 @@ from tideglass.operators.aggregates.arguments import (
     split,
 )
 from tideglass.operators.aggregates.cells import ordered_name
-from tideglass.operators.aggregates.grouping import quoted
 from tideglass.plan.nodes import USERS
 
 SUMS = ("sum", "avg")

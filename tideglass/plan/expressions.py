@@ -217,6 +217,16 @@ def both(first: Expr | None, second: Expr | None) -> Expr | None:
     return Call("and", (first, second), second.span)
 
 
+def conjunction(exprs: Sequence[Expr]) -> Expr | None:
+    """All conditions, evaluated from the left; None for nothing."""
+    return connected("and", exprs) if exprs else None
+
+
+def in_columns(expr: Expr, columns: Mapping[Expr, str]) -> Expr:
+    """`expr` with each outermost sub-expression that is in a column replaced by that column."""
+    return rewrite(expr, lambda part: Ref(columns[part], part.span) if part in columns else None)
+
+
 def payload_field(name: str, *more: str, span: Span | None = None) -> Path:
     """The expression for a field of an open relation."""
     return Path(Ref(PAYLOAD), (name, *more), span or Span())

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 
+from tideglass.core.sql import quoted
 from tideglass.core.types import Type
 from tideglass.functions import operators
 from tideglass.functions.catalogue import ENGINE, SCALARS
@@ -18,7 +19,19 @@ from tideglass.functions.conversions import combine, convert_sql, implicit
 from tideglass.functions.javascript import call_sql
 from tideglass.functions.records import field_sql
 from tideglass.functions.signature import NULL_SQL, Kind, ScalarSignature, Sql, literal_sql
-from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref, connected
+from tideglass.plan.expressions import (
+    Call,
+    Case,
+    Cast,
+    Expr,
+    Literal,
+    Path,
+    Ref,
+    children,
+    conjunction,
+    connected,
+    walk,
+)
 
 _HOLDS_ANY_TYPE = frozenset(("record.of",))
 _PREDICATES = frozenset(("like", "not like", "between", "not between", "in", "not in"))
@@ -77,64 +90,8 @@ def lower_condition(expr: Expr, types: Mapping[str, Type], level: str = "1.2") -
     return Lowered((lowering.condition(expr),), tuple(lowering.needed()))
 
 
-def quoted(name: str) -> str:
-    """A column's name as SQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def key_of(expr: Expr) -> str:
-    """Tells expressions apart where `==` does not: 1, 1.0 and true."""
-    return repr(expr)
-
-
-def children(expr: Expr) -> tuple[Expr, ...]:
-    """The direct sub-expressions, in the order in which they are evaluated."""
-    match expr:
-        case Literal() | Ref():
-            return ()
-        case Path():
-            return (expr.base,)
-        case Call():
-            return expr.args
-        case Cast():
-            return (expr.expr,)
-        case Case():
-            return (*(part for branch in expr.branches for part in branch), expr.otherwise)
-
-
-def references(expr: Expr) -> set[str]:
-    """Names of the columns the expression reads."""
-    if isinstance(expr, Ref):
-        return {expr.name}
-    return {name for child in children(expr) for name in references(child)}
-
-
-def substitute(expr: Expr, columns: Mapping[str, str]) -> Expr:
-    """The expression with each sub-expression in `columns` (by its key) replaced by that column."""
-    name = columns.get(key_of(expr))
-    if name is not None:
-        return Ref(name, expr.span)
-    match expr:
-        case Literal() | Ref():
-            return expr
-        case Path():
-            return Path(substitute(expr.base, columns), expr.keys, expr.span)
-        case Call():
-            return Call(expr.function, tuple(substitute(arg, columns) for arg in expr.args), expr.span)
-        case Cast():
-            return Cast(substitute(expr.expr, columns), expr.type, expr.lenient, expr.span)
-        case Case():
-            branches = tuple((substitute(c, columns), substitute(v, columns)) for c, v in expr.branches)
-            return Case(branches, substitute(expr.otherwise, columns), expr.span)
-
-
 def negation(expr: Expr) -> Expr:
     return Call("not", (expr,), expr.span)
-
-
-def conjunction(exprs: Sequence[Expr]) -> Expr | None:
-    """All of them, evaluated from the left; None for nothing."""
-    return connected("and", exprs) if exprs else None
 
 
 def _is_float(expr: Expr) -> bool:
@@ -155,16 +112,14 @@ class _Lowering:
     types: Mapping[str, Type]
     level: str
     guards: list[Expr] = field(default_factory=list[Expr])
-    found: dict[str, tuple[Expr, list[Expr | None]]] = field(
-        default_factory=dict[str, tuple[Expr, list[Expr | None]]]
-    )
+    found: dict[Expr, list[Expr | None]] = field(default_factory=dict[Expr, list[Expr | None]])
     depths: dict[int, int] = field(default_factory=dict[int, int])
 
     def needed(self) -> list[Need]:
         """The innermost needs: what contains another one waits for the next round."""
         needs: list[Need] = []
-        for key, (expr, guards) in self.found.items():
-            if any(other != key and other in key for other in self.found):
+        for expr, guards in self.found.items():
+            if any(part in self.found for part in islice(walk(expr), 1, None)):
                 continue
             known = [guard for guard in guards if guard is not None]
             needs.append(Need(expr, connected("or", known) if len(known) == len(guards) else None))
@@ -192,7 +147,7 @@ class _Lowering:
 
     def need(self, expr: Expr, lowered: Sql) -> Sql:
         guard = conjunction(self.guards) if lowered.fallible else None
-        self.found.setdefault(key_of(expr), (expr, []))[1].append(guard)
+        self.found.setdefault(expr, []).append(guard)
         return NULL_SQL
 
     def behind(self, guards: Sequence[Expr], expr: Expr, *, passed_on: bool = False) -> Sql:

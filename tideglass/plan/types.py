@@ -22,7 +22,7 @@ from tideglass.core.types import (
     WINDOW_ID,
     Type,
 )
-from tideglass.plan.expressions import Expr, Path, Ref, fields_to_columns, references, rewrite
+from tideglass.plan.expressions import Expr, Path, Ref, fields_to_columns, in_columns, references, rewrite
 from tideglass.plan.nodes import (
     Aggregate,
     AggregateCall,
@@ -42,7 +42,7 @@ from tideglass.plan.nodes import (
     StepRef,
     Union,
 )
-from tideglass.plan.to_sql import key_of, lower_all, substitute
+from tideglass.plan.to_sql import lower_all
 
 #: Types of an input's fields, by their path from the top of the event.
 FieldTypes = Mapping[tuple[str, ...], Type]
@@ -216,8 +216,8 @@ class _Typing:
             return Type.VARIANT if value.raw else value.type
         if depth == _DEPTH:
             return Type.VARIANT
-        names = {key_of(need.expr): f"$unknown{depth}.{n}" for n, need in enumerate(lowered.needs)}
-        rest = substitute(expr, names)
+        names = {need.expr: f"$unknown{depth}.{n}" for n, need in enumerate(lowered.needs)}
+        rest = in_columns(expr, names)
         found: set[Type] = set()
         for turn in _TURNS if len(names) > 1 else _TURNS[:1]:
             for first in range(len(_TRIED)):

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.core.errors import EvaluationError, FailedRow, Span
-from tideglass.core.sql import query
+from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, TAG, Type
 from tideglass.core.values import flat, from_variant, ticks_of_texts, to_variant
-from tideglass.operators.aggregates.grouping import Integers, quoted
+from tideglass.operators.aggregates.grouping import Integers
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 

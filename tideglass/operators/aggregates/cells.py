@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideglass.core.sql import query
+from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type, field, type_of, types_of
 from tideglass.core.values import canonical_text, flat
 from tideglass.operators.aggregates.arguments import (
@@ -46,7 +46,7 @@ from tideglass.operators.aggregates.arguments import (
     text_of,
 )
 from tideglass.operators.aggregates.exact_sums import Floats, Magnitudes, lane_sql
-from tideglass.operators.aggregates.grouping import Integers, quoted
+from tideglass.operators.aggregates.grouping import Integers
 from tideglass.plan.aggregate_spec import TOPS, AggregateSpec
 
 COUNT_OF_ROWS = "|n.rows"

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
-from tideglass.core.sql import query
+from tideglass.core.sql import query, quoted
 from tideglass.core.types import Type, arrow_type, field, types_of
 from tideglass.core.values import canonical_text, flat, unify
 
@@ -38,11 +38,6 @@ MERGE_SQL: Mapping[str, str] = {
     "set": "list_distinct(flatten(list({}) FILTER ({} IS NOT NULL) [over]))",
     "top": "list_sort(flatten(list({}) FILTER ({} IS NOT NULL) [over]))[1:[n]]",
 }
-
-
-def quoted(name: str) -> str:
-    """A column name as SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def is_cell(name: str) -> bool:

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.core.errors import EvaluationError, FailedRow
-from tideglass.core.sql import query
+from tideglass.core.sql import query, quoted
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ORDER_COLUMNS, Type, field
 from tideglass.core.values import compact_json, flat, rows_of, settle
 from tideglass.functions.javascript import GroupFailure, aggregate
-from tideglass.operators.aggregates.grouping import quoted
 from tideglass.operators.windows.hopping import END
 from tideglass.plan.nodes import USERS
 

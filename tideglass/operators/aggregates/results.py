@@ -24,12 +24,11 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tideglass.core.errors import EvaluationError, FailedRow
-from tideglass.core.sql import query
+from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type
 from tideglass.core.values import flat, settle, to_variant
 from tideglass.operators.aggregates.cells import COUNT_OF_ROWS
 from tideglass.operators.aggregates.exact_sums import ExactSums, float_of_ratio, whole_of_float
-from tideglass.operators.aggregates.grouping import quoted
 from tideglass.operators.aggregates.javascript import user_defined
 from tideglass.plan.aggregate_spec import EXTREMES, SPREADS, AggregateSpec
 

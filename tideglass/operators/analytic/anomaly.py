@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tideglass.core.errors import Span
-from tideglass.core.sql import query
+from tideglass.core.sql import query, quoted
 from tideglass.core.types import type_of
 from tideglass.core.values import flat
 from tideglass.operators.aggregates.arguments import NUMERIC, json_sql, refuse, refused_rows, split
-from tideglass.operators.aggregates.grouping import Integers, quoted
+from tideglass.operators.aggregates.grouping import Integers
 from tideglass.operators.analytic.lookback import Sorted
 from tideglass.plan.nodes import AnomalyModel
 

@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from tideglass.core.sql import query
+from tideglass.core.sql import query, quoted
 from tideglass.core.types import Type, type_of
 from tideglass.core.values import flat
 from tideglass.operators.aggregates.cells import COUNT_OF_ROWS, Cells
-from tideglass.operators.aggregates.grouping import quoted
 from tideglass.operators.aggregates.results import finish
 from tideglass.operators.analytic.lookback import Sorted
 from tideglass.plan.aggregate_spec import AggregateSpec

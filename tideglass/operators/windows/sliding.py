@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideglass.core.sql import query
+from tideglass.core.sql import query, quoted
 from tideglass.core.time import AFTER_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, Type, type_of
 from tideglass.core.types import field as typed_field
-from tideglass.operators.aggregates.grouping import Grouping, group_codes, is_cell, merge_sql, quoted, stack
+from tideglass.operators.aggregates.grouping import Grouping, group_codes, is_cell, merge_sql, stack
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END, TIME, watermarks_of
