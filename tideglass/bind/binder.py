@@ -19,20 +19,13 @@ from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
 from tideglass.plan.nodes import (
-    Aggregate,
-    Analytic,
-    Apply,
-    Filter,
-    Join,
     Lookup,
-    Match,
     Node,
     Output,
     Plan,
-    Project,
     Scan,
-    StepRef,
-    Union,
+    steps_read,
+    walk,
 )
 
 LEVELS = ("1.0", "1.1", "1.2")
@@ -92,7 +85,7 @@ class _ScriptBinder:
         self._steps(script.steps, asked_of_steps(script))
         outputs = self._statements(script.statements)
         plan = self._plan(outputs)
-        scans = [scan for node in _roots(plan) for scan in _scans(node)]
+        scans = [each for node in _roots(plan) for each in walk(node) if isinstance(each, Scan)]
         substreams.check_over(scans, self._diagnostics)
         self._warn_of_unused(script)
         return plan
@@ -224,14 +217,15 @@ class _ScriptBinder:
         needed: set[str] = set()
         waiting = [output.node for output in outputs]
         while waiting:
-            for reference in _step_refs(waiting.pop()):
+            for reference in steps_read(waiting.pop()):
                 if reference not in needed:
                     needed.add(reference)
                     waiting.append(steps[reference.casefold()].rows.node)
         kept = tuple((step.name, step.rows.node) for step in steps.values() if step.name in needed)
         nodes = [node for _, node in kept] + [output.node for output in outputs]
-        names = dict.fromkeys(scan.input for node in nodes for scan in _scans(node))
-        references = dict.fromkeys(name for node in nodes for name in _references(node))
+        parts = [part for node in nodes for part in walk(node)]
+        names = dict.fromkeys(part.input for part in parts if isinstance(part, Scan))
+        references = dict.fromkeys(part.input for part in parts if isinstance(part, Lookup))
         return Plan(kept, tuple(outputs), tuple(names), self._environment.level, tuple(references))
 
     # ------------------------------------------------------------ what is left over
@@ -271,45 +265,3 @@ def _selects(query: tree.Query) -> Iterator[tree.Select]:
 def _roots(plan: Plan) -> Iterator[Node]:
     yield from (node for _, node in plan.steps)
     yield from (output.node for output in plan.outputs)
-
-
-def _leaves(node: Node) -> Iterator[Scan | StepRef]:
-    match node:
-        case Scan() | StepRef():
-            yield node
-        case Filter(child=child) | Project(child=child) | Aggregate(child=child):
-            yield from _leaves(child)
-        case Analytic(child=child) | Apply(child=child) | Match(child=child) | Lookup(left=child):
-            yield from _leaves(child)
-        case Join(left=left, right=right):
-            yield from _leaves(left)
-            yield from _leaves(right)
-        case Union(children=children):
-            for child in children:
-                yield from _leaves(child)
-
-
-def _references(node: Node) -> Iterator[str]:
-    """The reference inputs that are joined in a node."""
-    match node:
-        case Lookup(left=left, input=name):
-            yield from _references(left)
-            yield name
-        case Join(left=left, right=right):
-            yield from _references(left)
-            yield from _references(right)
-        case Union(children=children):
-            for child in children:
-                yield from _references(child)
-        case Scan() | StepRef():
-            return
-        case _:
-            yield from _references(node.child)
-
-
-def _scans(node: Node) -> Iterator[Scan]:
-    return (leaf for leaf in _leaves(node) if isinstance(leaf, Scan))
-
-
-def _step_refs(node: Node) -> Iterator[str]:
-    return (leaf.name for leaf in _leaves(node) if isinstance(leaf, StepRef))

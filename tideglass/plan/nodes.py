@@ -12,6 +12,7 @@ tables carry `$ts` (System.Timestamp()) and the other order columns of `core.typ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -517,18 +518,28 @@ def applied_columns(function: str, alias: str) -> tuple[str, str]:
     return f"{alias}.{first}", f"{alias}.{second}"
 
 
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes whose rows a node takes directly, in the order it names them."""
+    match node:
+        case Scan() | StepRef():
+            return ()
+        case Join(left=left, right=right):
+            return (left, right)
+        case Lookup(left=left):
+            return (left,)
+        case Union(children=branches):
+            return branches
+        case Filter() | Project() | Aggregate() | Analytic() | Apply() | Match():
+            return (node.child,)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it within its step; what feeds a node comes before it."""
+    for child in children(node):
+        yield from walk(child)
+    yield node
+
+
 def steps_read(node: Node) -> tuple[str, ...]:
     """The steps whose rows a step takes, in the order it names them."""
-    match node:
-        case Scan():
-            return ()
-        case StepRef(name=name):
-            return (name,)
-        case Join(left=left, right=right):
-            return (*steps_read(left), *steps_read(right))
-        case Lookup(left=left):
-            return steps_read(left)
-        case Union(children=branches):
-            return tuple(name for branch in branches for name in steps_read(branch))
-        case Filter() | Project() | Aggregate() | Analytic() | Apply() | Match():
-            return steps_read(node.child)
+    return tuple(each.name for each in walk(node) if isinstance(each, StepRef))

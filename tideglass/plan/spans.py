@@ -8,22 +8,18 @@ from tideglass.core.time import TICKS_PER_DAY
 from tideglass.plan.nodes import (
     Aggregate,
     Analytic,
-    Apply,
-    Filter,
     Hopping,
     Join,
-    Lookup,
     Match,
     Node,
     Plan,
-    Project,
     Scan,
     Session,
     Sliding,
     Snapshot,
     StepRef,
-    Union,
     Window,
+    children,
 )
 
 
@@ -81,20 +77,10 @@ def look_back_ticks(node: Node, step_look_back_ticks: Mapping[str, int] | None =
 
     `step_look_back_ticks` holds the span of every step `node` reads; KeyError when one is missing.
     """
-    match node:
-        case Scan():
-            return 0
-        case StepRef(name=name):
-            return (step_look_back_ticks or {})[name]
-        case Filter(child=child) | Project(child=child) | Apply(child=child) | Lookup(left=child):
-            return look_back_ticks(child, step_look_back_ticks)
-        case Analytic(child=child) | Aggregate(child=child) | Match(child=child):
-            return own_span_ticks(node) + look_back_ticks(child, step_look_back_ticks)
-        case Join(left=left, right=right):
-            sides_ticks = (look_back_ticks(side, step_look_back_ticks) for side in (left, right))
-            return own_span_ticks(node) + max(sides_ticks)
-        case Union(children=children):
-            return max(look_back_ticks(child, step_look_back_ticks) for child in children)
+    if isinstance(node, StepRef):
+        return (step_look_back_ticks or {})[node.name]
+    below_ticks = (look_back_ticks(child, step_look_back_ticks) for child in children(node))
+    return own_span_ticks(node) + max(below_ticks, default=0)
 
 
 def step_spans_ticks(plan: Plan) -> dict[str, int]:
@@ -103,12 +89,6 @@ def step_spans_ticks(plan: Plan) -> dict[str, int]:
     for name, node in plan.steps:
         spans_ticks[name] = look_back_ticks(node, spans_ticks)
     return spans_ticks
-
-
-def plan_span_ticks(plan: Plan) -> int:
-    """The longest time span of an output: how much earlier than its output a job must read."""
-    spans_ticks = step_spans_ticks(plan)
-    return max(look_back_ticks(output.node, spans_ticks) for output in plan.outputs)
 
 
 def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]:
@@ -126,16 +106,9 @@ def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]
                 spans_ticks[name] = max(spans_ticks.get(name, 0), above_ticks)
             case StepRef(name=name):
                 walk(steps[name], above_ticks)
-            case Join(left=left, right=right):
-                walk(left, above_ticks)
-                walk(right, above_ticks)
-            case Union(children=children):
-                for child in children:
+            case _:
+                for child in children(node):
                     walk(child, above_ticks)
-            case Filter(child=child) | Project(child=child) | Apply(child=child) | Lookup(left=child):
-                walk(child, above_ticks)
-            case Analytic(child=child) | Aggregate(child=child) | Match(child=child):
-                walk(child, above_ticks)
 
     for output in plan.outputs:
         walk(output.node, 0)
