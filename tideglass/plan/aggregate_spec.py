@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 
 from tideglass.core.errors import Span
-from tideglass.core.sql import quoted
 from tideglass.core.tags import tag
-from tideglass.core.types import Type
-from tideglass.operators.aggregates.arguments import (
-    NUMERIC,
-    ORDERED,
-    sort_key_sql,
-    split,
-)
-from tideglass.operators.aggregates.cells import ordered_name
 from tideglass.plan.nodes import USERS
 
 SUMS = ("sum", "avg")
-
-
 SPREADS = ("var", "varp", "stdev", "stdevp")
-
-
 EXTREMES = ("min", "max")
-
-
 PERCENTILES = ("percentile_cont", "percentile_disc")
-
-
 TOPS = ("collecttop", "topone")
-
-
 FUNCTIONS = ("count", *SUMS, *SPREADS, *EXTREMES, *PERCENTILES, "collect", *TOPS)
 
 
@@ -67,30 +47,6 @@ class AggregateSpec:
     def is_users(self) -> bool:
         """Whether it is a user's own, in JavaScript."""
         return self.function.startswith(USERS)
-
-    @property
-    def takes(self) -> tuple[Type, ...] | None:
-        """The types of value its argument may have, beside text that is a number; None: any."""
-        if self.function in (*SUMS, *SPREADS, *PERCENTILES):
-            return NUMERIC
-        return ORDERED if self.function in EXTREMES and not self.as_text else None
-
-    def refusals(self, types: Mapping[str, Type]) -> Iterator[str | None]:
-        """SQL of what it refuses in each column it reads, as `arguments` has it; types: of the columns."""
-        if self.arg is None or types[self.arg] is Type.NULL:
-            return
-        if self.takes is not None:
-            yield split(quoted(self.arg), types[self.arg], self.takes).refused
-        if self.function in TOPS:
-            for name, descending in self.order_by:
-                by = ordered_name(name, types)
-                yield self.of_values(sort_key_sql(quoted(by), types[by], descending).refused)
-
-    def of_values(self, refused: str | None) -> str | None:
-        """What is refused where there is a value: NULL is ignored, whatever it would be ordered by."""
-        if refused is None:
-            return None
-        return f"CASE WHEN {quoted(str(self.arg))} IS NOT NULL THEN {refused} END"
 
     def cell(self, kind: str) -> str:
         """Full name of a cell of this aggregate's argument."""

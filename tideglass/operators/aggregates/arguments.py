@@ -7,7 +7,7 @@ the job with the service's own message (A-33).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +20,12 @@ from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, TAG, Type
 from tideglass.core.values import flat, from_variant, ticks_of_texts, to_variant
 from tideglass.operators.aggregates.grouping import Integers
+from tideglass.plan.aggregate_spec import EXTREMES, PERCENTILES, SPREADS, SUMS, TOPS, AggregateSpec
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
+
+#: Ends the name of a column that stands for one of ORDER BY.
+BY = "~by"
 
 _DATED = r"^\s*[0-9]{4}-"
 _NUMBER = r"^\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$"
@@ -257,3 +261,35 @@ def refuse(
         span,
         FailedRow(place=tuple(numbers) if len(numbers) == len(ORDER_COLUMNS) else None),
     )
+
+
+def argument_types(spec: AggregateSpec) -> tuple[Type, ...] | None:
+    """The types of value an aggregate's argument may have, beside text that is a number; None: any."""
+    if spec.function in (*SUMS, *SPREADS, *PERCENTILES):
+        return NUMERIC
+    return ORDERED if spec.function in EXTREMES and not spec.as_text else None
+
+
+def refusals_sql(spec: AggregateSpec, types: Mapping[str, Type]) -> Iterator[str | None]:
+    """SQL of what an aggregate refuses in each column it reads; types: of the columns."""
+    if spec.arg is None or types[spec.arg] is Type.NULL:
+        return
+    allowed = argument_types(spec)
+    if allowed is not None:
+        yield split(quoted(spec.arg), types[spec.arg], allowed).refused
+    if spec.function in TOPS:
+        for name, descending in spec.order_by:
+            by = ordered_name(name, types)
+            yield refused_values_sql(spec, sort_key_sql(quoted(by), types[by], descending).refused)
+
+
+def refused_values_sql(spec: AggregateSpec, refused: str | None) -> str | None:
+    """What is refused where there is a value: NULL is ignored, whatever it would be ordered by."""
+    if refused is None:
+        return None
+    return f"CASE WHEN {quoted(str(spec.arg))} IS NOT NULL THEN {refused} END"
+
+
+def ordered_name(name: str, columns: Collection[str]) -> str:
+    """The column that stands for one of ORDER BY."""
+    return f"{name}{BY}" if f"{name}{BY}" in columns else name

@@ -23,7 +23,7 @@ column keep one count.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,12 +34,17 @@ from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type, field, type_of, types_of
 from tideglass.core.values import canonical_text, flat
 from tideglass.operators.aggregates.arguments import (
+    BY,
     SORTABLE,
     Families,
+    argument_types,
     as_ordered,
     json_sql,
+    ordered_name,
+    refusals_sql,
     refuse,
     refused_rows,
+    refused_values_sql,
     sort_key_sql,
     split,
     tagged_sql,
@@ -51,9 +56,6 @@ from tideglass.plan.aggregate_spec import TOPS, AggregateSpec
 
 COUNT_OF_ROWS = "|n.rows"
 
-
-#: Ends the name of a column that stands for one of ORDER BY.
-_BY = "~by"
 
 #: Beyond these a square, or its rounding error, is no longer a float.
 _SQUARE_LOW, _SQUARE_HIGH = 2.0**-400, 2.0**400
@@ -199,7 +201,7 @@ class Cells:
         for place, (name, descending) in enumerate(spec.order_by):
             by = ordered_name(name, self._types)
             key = sort_key_sql(quoted(by), self._types[by], descending)
-            self._refuse(spec, name, spec.of_values(key.refused), SORTABLE, "ORDER BY")
+            self._refuse(spec, name, refused_values_sql(spec, key.refused), SORTABLE, "ORDER BY")
             keys.append(f"'o{place}': {key.struct}")
             shown = json_sql(quoted(by), self._types[by])
             for kind, holds in ((spec.number_cell(place), key.number), (spec.time_cell(place), key.time)):
@@ -221,7 +223,7 @@ class Cells:
 
     def _split(self, spec: AggregateSpec) -> Families:
         """The families of the argument; those that need text read are columns of their own."""
-        column, allowed = str(spec.arg), spec.takes or ()
+        column, allowed = str(spec.arg), argument_types(spec) or ()
         if (column, allowed) in self._families:
             return self._families[column, allowed]
         families = split(quoted(column), self._types[column], allowed)
@@ -267,20 +269,15 @@ def with_ordered(rows: pa.Table, specs: Sequence[AggregateSpec]) -> pa.Table:
         given = flat(rows[name])
         column, type_ = as_ordered(given, type_of(rows.schema.field(name)))
         if column is not given and ordered_name(name, rows.column_names) == name:
-            rows = rows.append_column(field(f"{name}{_BY}", type_), column)
+            rows = rows.append_column(field(f"{name}{BY}", type_), column)
     return rows
-
-
-def ordered_name(name: str, columns: Collection[str]) -> str:
-    """The column that stands for one of ORDER BY."""
-    return f"{name}{_BY}" if f"{name}{_BY}" in columns else name
 
 
 def refused_by(specs: Sequence[AggregateSpec], rows: pa.Table) -> Integers:
     """The places of the rows with a value that some of the aggregates refuses."""
     rows = with_ordered(rows, specs)
     types = _types_read(rows, specs)
-    return refused_rows(rows, (refused for spec in specs for refused in spec.refusals(types)))
+    return refused_rows(rows, (refused for spec in specs for refused in refusals_sql(spec, types)))
 
 
 def _types_read(rows: pa.Table, specs: Sequence[AggregateSpec]) -> Mapping[str, Type]:
