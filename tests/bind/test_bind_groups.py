@@ -17,17 +17,8 @@ from bind_support import (
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.core.types import Type
 from tideglass.plan.expressions import Call, Cast, Literal, Path, Ref
-from tideglass.plan.nodes import (
-    AggregateCall,
-    Filter,
-    Hopping,
-    Named,
-    Scan,
-    Session,
-    Sliding,
-    Snapshot,
-    Window,
-)
+from tideglass.plan.nodes import AggregateCall, Filter, Named, Scan
+from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
 M, S = TICKS_PER_MINUTE, TICKS_PER_SECOND
 MINUTE = "GROUP BY TumblingWindow(minute, 1)"

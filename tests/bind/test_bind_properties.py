@@ -27,10 +27,10 @@ from tideglass.plan.nodes import (
     Plan,
     Project,
     Scan,
-    Session,
     StepRef,
     Union,
 )
+from tideglass.plan.windows import Session
 
 
 def refs(expr: Expr) -> Iterator[str]:

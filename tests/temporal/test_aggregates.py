@@ -17,7 +17,7 @@ from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.windows.aggregate import WindowAggregate
 from tideglass.plan.aggregate_spec import FUNCTIONS, AggregateSpec
-from tideglass.plan.nodes import Hopping, Session
+from tideglass.plan.windows import Hopping, Session
 
 UP, DOWN = (("$x", False),), (("$x", True),)
 MORE: dict[str, dict[str, Any]] = {

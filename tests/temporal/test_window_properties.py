@@ -18,7 +18,7 @@ from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.windows.aggregate import WindowAggregate
 from tideglass.plan.aggregate_spec import AggregateSpec
-from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
+from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
 Row = dict[str, Any]
 

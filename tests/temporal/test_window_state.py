@@ -12,7 +12,7 @@ from tideglass.operators.state.store import MemoryState
 from tideglass.operators.state.window_log import CHUNKS_TO_MERGE
 from tideglass.operators.windows.aggregate import WindowAggregate
 from tideglass.plan.aggregate_spec import AggregateSpec
-from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
+from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
 COUNT = AggregateSpec("$a0", "count")
 

@@ -9,7 +9,7 @@ from window_rows import S, at_once, one
 
 from tideglass.core.time import TICKS_PER_HOUR, TICKS_PER_MILLISECOND, TICKS_PER_MINUTE, parse_ticks
 from tideglass.plan.aggregate_spec import AggregateSpec
-from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
+from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
 COUNT = AggregateSpec("$a0", "count")
 

@@ -15,7 +15,7 @@ from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.windows.aggregate import WindowAggregate
 from tideglass.plan.aggregate_spec import AggregateSpec
-from tideglass.plan.nodes import Window
+from tideglass.plan.windows import Window
 
 S = TICKS_PER_SECOND
 ENGINE = ("$ts", "$arrival", "$input", "$partition", "$offset")
@@ -111,7 +111,7 @@ def at_once(
 
 def one(function: str, values: Sequence[Any], **more: Any) -> Any:
     """One aggregate over one group."""
-    from tideglass.plan.nodes import Hopping
+    from tideglass.plan.windows import Hopping
 
     rows = [{"$ts": place + 1, "$x": value} for place, value in enumerate(values)]
     spec = AggregateSpec("$a0", function, "$x", **more)

@@ -6,7 +6,7 @@ from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
 from tideglass.core.time import UNIT_TICKS
 from tideglass.lang import nodes as tree
-from tideglass.plan.spans import LONGEST_TICKS
+from tideglass.plan.windows import LONGEST_TICKS
 
 #: Longer than any time there is; stands for what a float holds no number for.
 _BEYOND_TICKS = float(1 << 62)

@@ -20,6 +20,7 @@ from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.functions.catalogue import AGGREGATES, SCALARS, AggregateSignature
 from tideglass.lang import nodes as tree
+from tideglass.lang.windows import FORMS
 from tideglass.plan.expressions import Call, Expr, Literal, Ref
 from tideglass.plan.nodes import USERS
 
@@ -49,9 +50,9 @@ class Binder(Protocol):
 
 ANALYTIC = frozenset(("lag", "last", "isfirst")) | ANOMALY_DETECTION
 TABLE_FUNCTIONS = frozenset(("getarrayelements", "getelements", "getrecordproperties"))
-WINDOW_FUNCTIONS = frozenset(
-    f"{kind}{suffix}" for kind in ("tumbling", "hopping", "sliding", "session") for suffix in ("", "window")
-) | frozenset(("windows", "window", "duration", "hop", "offset", "timeout", "maxduration"))
+WINDOW_FUNCTIONS = frozenset(f"{kind}{suffix}" for kind in FORMS for suffix in ("", "window")) | frozenset(
+    ("windows", "window", "duration", "hop", "offset", "timeout", "maxduration")
+)
 _NO_SUCH_HERE = "the language has no such function; write a JavaScript UDF"
 _HINTS = {
     "getdate": "the time of an event is System.Timestamp()",

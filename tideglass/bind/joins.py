@@ -18,7 +18,7 @@ from tideglass.functions.dates import PART_TICKS
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref, connected, references, rewrite
 from tideglass.plan.nodes import Join, Lookup, Scan, TimeBound
-from tideglass.plan.spans import LONGEST_TICKS
+from tideglass.plan.windows import LONGEST_TICKS
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
 _MAKES_DATETIME = frozenset(("dateadd", "datetimefromparts"))

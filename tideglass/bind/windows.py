@@ -10,8 +10,7 @@ from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Expr
-from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
-from tideglass.plan.spans import LONGEST_TICKS
+from tideglass.plan.windows import WINDOW_KINDS, Window
 
 BindExpr = Callable[[tree.Expr], Expr]
 
@@ -19,6 +18,10 @@ _WINDOW_HINT = (
     "add one to GROUP BY, such as TumblingWindow(minute, 1); "
     "System.Timestamp() alone groups rows of the same timestamp"
 )
+
+
+#: How an error calls the arguments of a window.
+_ROLE_TEXTS = {"size": "window size", "max_duration": "maximum duration"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +112,16 @@ def _check_ids(members: Sequence[tree.WindowCall], diagnostics: Diagnostics) -> 
             seen.add(member.id.value.casefold())
 
 
-def _check_count(member: tree.WindowCall, size_ticks: int, hop_ticks: int, diagnostics: Diagnostics) -> None:
+def _check_count(window: Window, place: Span, diagnostics: Diagnostics) -> None:
     """An event is counted once in every window it is in, and each gives a row."""
-    windows = -(-size_ticks // hop_ticks)
+    windows = window.windows_per_event
     if windows <= MOST_WINDOWS_PER_EVENT:
         return
-    least_ticks = -(-size_ticks // MOST_WINDOWS_PER_EVENT)
+    least_ticks = -(-window.span_ticks // MOST_WINDOWS_PER_EVENT)
     diagnostics.error(
         "TOO_MANY_WINDOWS",
         f"every event would be in {windows} windows; at most {MOST_WINDOWS_PER_EVENT} are possible",
-        member.span,
+        place,
         f"make the hop at least {least_ticks / TICKS_PER_SECOND:g} seconds long, or the window shorter",
     )
 
@@ -126,31 +129,20 @@ def _check_count(member: tree.WindowCall, size_ticks: int, hop_ticks: int, diagn
 def _bind_window(member: tree.WindowCall, bind_key: BindExpr, diagnostics: Diagnostics) -> Window | None:
     amounts = dict(member.args)
     window_id = member.id.value if member.id is not None and isinstance(member.id.value, str) else None
+    lengths = {role: _length_ticks(role, written, diagnostics) for role, written in amounts.items()}
+    keys = tuple(bind_key(key) for key in member.over)
+    known = {role: ticks for role, ticks in lengths.items() if ticks is not None}
+    if len(known) < len(lengths):
+        return None
+    window = WINDOW_KINDS[member.kind].make(known, keys or None, window_id)
+    _check_count(window, member.span, diagnostics)
+    return window
 
-    def positive(key: str, what: str) -> int | None:
-        return positive_ticks(amounts[key], what, diagnostics)
 
-    match member.kind:
-        case "snapshot":
-            return Snapshot(window_id)
-        case "sliding":
-            size_ticks = positive("size", "window size")
-            return None if size_ticks is None else Sliding(size_ticks, window_id)
-        case "session":
-            timeout_ticks = positive("timeout", "timeout")
-            longest_ticks = positive("max_duration", "maximum duration")
-            keys = tuple(bind_key(key) for key in member.over)
-            if timeout_ticks is None or longest_ticks is None:
-                return None
-            return Session(timeout_ticks, longest_ticks, keys or None, window_id)
-        case _:
-            size_ticks = positive("size", "window size")
-            hop_ticks = positive("hop", "hop") if "hop" in amounts else size_ticks
-            offset = amounts.get("offset")
-            offset_ticks = 0 if offset is None else signed_ticks(offset, "offset", diagnostics)
-            if size_ticks is None or hop_ticks is None or offset_ticks is None:
-                return None
-            _check_count(member, size_ticks, hop_ticks, diagnostics)
-            if abs(offset_ticks) > LONGEST_TICKS:  # whole hops do not move the grid, but leave int64
-                offset_ticks %= hop_ticks
-            return Hopping(size_ticks, hop_ticks, offset_ticks, window_id)
+def _length_ticks(role: str, written: tree.Duration, diagnostics: Diagnostics) -> int | None:
+    what = _ROLE_TEXTS.get(role, role)
+    return (
+        signed_ticks(written, what, diagnostics)
+        if role == "offset"
+        else positive_ticks(written, what, diagnostics)
+    )

@@ -89,3 +89,23 @@ def format_ticks(ticks: int) -> str:
     seconds, fraction = divmod(ticks, TICKS_PER_SECOND)
     moment = _EPOCH + timedelta(seconds=seconds)
     return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}.{fraction:07d}Z"
+
+
+def duration_text(ticks: int) -> str:
+    """A length of time in its largest fitting units.
+
+    >>> duration_text(900_000_000)
+    '1m30s'
+    """
+    pieces: list[str] = []
+    for unit, unit_ticks in (
+        ("d", TICKS_PER_DAY),
+        ("h", TICKS_PER_HOUR),
+        ("m", TICKS_PER_MINUTE),
+    ):
+        count, ticks = divmod(ticks, unit_ticks)
+        if count:
+            pieces.append(f"{count}{unit}")
+    if ticks or not pieces:
+        pieces.append(f"{ticks / TICKS_PER_SECOND:g}s")
+    return "".join(pieces)

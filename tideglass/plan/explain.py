@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND
+from tideglass.core.time import (
+    duration_text,
+)
 from tideglass.core.types import PARTITION
 from tideglass.plan.aggregate_spec import AggregateSpec
 from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
 from tideglass.plan.expressions import Ref
-from tideglass.plan.nodes import Hopping, Plan, Session, Sliding, Window
+from tideglass.plan.nodes import Plan
 from tideglass.plan.spans import look_back_ticks, step_spans_ticks
 from tideglass.plan.topology import (
     AlignedSendOp,
@@ -229,41 +231,6 @@ def analytic_text(spec: AnalyticSpec) -> str:
 
 
 def grouping_text(grouping: Grouping) -> str:
-    windows = ", ".join(window_text(window) for window in grouping.windows)
+    windows = ", ".join(window.text for window in grouping.windows)
     keys = ", ".join(grouping.keys)
     return windows + (f" and {keys}" if keys else "")
-
-
-def window_text(window: Window) -> str:
-    """A window in words with its lengths."""
-    match window:
-        case Hopping(size_ticks=size, hop_ticks=hop) if size == hop:
-            return f"tumbling {duration_text(size)}"
-        case Hopping(size_ticks=size, hop_ticks=hop):
-            return f"hopping {duration_text(size)} by {duration_text(hop)}"
-        case Sliding(size_ticks=size):
-            return f"sliding {duration_text(size)}"
-        case Session(timeout_ticks=timeout, max_duration_ticks=longest):
-            return f"session timeout {duration_text(timeout)}, at most {duration_text(longest)}"
-        case _:
-            return "snapshot"
-
-
-def duration_text(ticks: int) -> str:
-    """A length of time in its largest fitting units.
-
-    >>> duration_text(900_000_000)
-    '1m30s'
-    """
-    pieces: list[str] = []
-    for unit, unit_ticks in (
-        ("d", TICKS_PER_DAY),
-        ("h", TICKS_PER_HOUR),
-        ("m", TICKS_PER_MINUTE),
-    ):
-        count, ticks = divmod(ticks, unit_ticks)
-        if count:
-            pieces.append(f"{count}{unit}")
-    if ticks or not pieces:
-        pieces.append(f"{ticks / TICKS_PER_SECOND:g}s")
-    return "".join(pieces)

@@ -20,6 +20,7 @@ from tideglass.core.errors import Span
 from tideglass.core.tags import tag
 from tideglass.core.types import ARRIVAL, PARTITION, PAYLOAD, SYSTEM_TIMESTAMP, Type
 from tideglass.plan.expressions import Expr, span_field
+from tideglass.plan.windows import Window
 
 
 @tag("Named")
@@ -29,47 +30,6 @@ class Named:
 
     name: str
     expr: Expr
-
-
-# ---------------------------------------------------------------- windows (`asa.md` 3)
-
-
-@tag("Hopping")
-@dataclass(frozen=True, slots=True)
-class Hopping:
-    """Windows (end - size, end] at every end = k * hop + offset from tick zero; tumbling is hop == size."""
-
-    size_ticks: int
-    hop_ticks: int
-    offset_ticks: int = 0
-    id: str | None = None
-
-
-@tag("Sliding")
-@dataclass(frozen=True, slots=True)
-class Sliding:
-    size_ticks: int
-    id: str | None = None
-
-
-@tag("Session")
-@dataclass(frozen=True, slots=True)
-class Session:
-    """`partition_by` None: one session over all rows of the step, whatever their group (`asa.md` 3.5)."""
-
-    timeout_ticks: int
-    max_duration_ticks: int
-    partition_by: tuple[Expr, ...] | None = None
-    id: str | None = None
-
-
-@tag("Snapshot")
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    id: str | None = None
-
-
-Window: TypeAlias = Hopping | Sliding | Session | Snapshot
 
 
 #: What stands before the name of a user's own aggregate.

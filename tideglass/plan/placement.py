@@ -41,7 +41,6 @@ from tideglass.plan.nodes import (
     Plan,
     Project,
     Scan,
-    Session,
     StepRef,
     Union,
 )
@@ -413,9 +412,7 @@ def _grouping(node: Aggregate, substreams: bool) -> tuple[tuple[Named, ...], Gro
     aggregates = tuple(aggregate_spec(name, call, column) for name, call in node.aggregates)
     key_of = {key.expr: key.name for key in node.keys}
     sessions = tuple(
-        tuple(key_of.get(expr) or column(expr) for expr in window.partition_by or ())
-        if isinstance(window, Session)
-        else None
+        None if window.scope is None else tuple(key_of.get(expr) or column(expr) for expr in window.scope)
         for window in node.windows
     )
     keys = tuple(key.name for key in node.keys)

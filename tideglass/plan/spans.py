@@ -4,41 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tideglass.core.time import TICKS_PER_DAY
-from tideglass.plan.nodes import (
-    Aggregate,
-    Analytic,
-    Hopping,
-    Join,
-    Match,
-    Node,
-    Plan,
-    Scan,
-    Session,
-    Sliding,
-    Snapshot,
-    StepRef,
-    Window,
-    children,
-)
-
-
-def window_span_ticks(window: Window) -> int:
-    """How long before the end of a window an event may lie that still decides its result.
-
-    A session can reach almost twice its maximum duration and depends on the one before it; its span is
-    2 x maximum duration + timeout, capped at 7 days + one checking interval (A-22).
-
-    >>> window_span_ticks(Session(timeout_ticks=5, max_duration_ticks=10))
-    25
-    """
-    match window:
-        case Hopping(size_ticks=size_ticks) | Sliding(size_ticks=size_ticks):
-            return size_ticks
-        case Session(timeout_ticks=timeout_ticks, max_duration_ticks=max_duration_ticks):
-            return min(2 * max_duration_ticks + timeout_ticks, LONGEST_TICKS + max_duration_ticks)
-        case Snapshot():
-            return 0
+from tideglass.plan.nodes import Aggregate, Analytic, Join, Match, Node, Plan, Scan, StepRef, children
 
 
 def own_span_ticks(node: Node) -> int:
@@ -47,7 +13,7 @@ def own_span_ticks(node: Node) -> int:
         case Analytic(calls=calls):
             return max(call.span_ticks for _, call in calls)
         case Aggregate(windows=windows):
-            return max(window_span_ticks(window) for window in windows)
+            return max(window.span_ticks for window in windows)
         case Join(lower_ticks=lower_ticks, upper_ticks=upper_ticks):
             return max(upper_ticks, 0) - min(lower_ticks, 0)
         case Match(limit_ticks=limit_ticks):
@@ -113,7 +79,3 @@ def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]
     for output in plan.outputs:
         walk(output.node, 0)
     return spans_ticks
-
-
-#: No window, session or LIMIT DURATION may be longer (`asa.md` 3.1).
-LONGEST_TICKS = 7 * TICKS_PER_DAY

@@ -21,8 +21,9 @@ from tideglass.core.types import PARTITION, Type
 from tideglass.plan.aggregate_spec import AggregateSpec
 from tideglass.plan.analytic_spec import AnalyticSpec
 from tideglass.plan.expressions import Expr, Ref, references
-from tideglass.plan.nodes import MatchedValue, Named, PatternState, PatternVariable, TimeBound, Window
+from tideglass.plan.nodes import MatchedValue, Named, PatternState, PatternVariable, TimeBound
 from tideglass.plan.policies import Policies
+from tideglass.plan.windows import Window
 
 
 @tag("Rows")

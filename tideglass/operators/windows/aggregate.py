@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from importlib import import_module
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -35,19 +36,44 @@ from tideglass.operators.aggregates.results import finish
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State
 from tideglass.operators.state.window_log import WindowLog
-from tideglass.operators.windows.hopping import END, TIME, PaneWindow
-from tideglass.operators.windows.session import LAST, SessionWindow
-from tideglass.operators.windows.sliding import SlidingWindow
+from tideglass.operators.windows.hopping import END
 from tideglass.plan.aggregate_spec import AggregateSpec
-from tideglass.plan.nodes import Hopping, Session, Sliding, Snapshot, Window
+from tideglass.plan.windows import Window, kernel_of
 
 pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
-
-Kernel: TypeAlias = PaneWindow | SlidingWindow | SessionWindow
 
 WINDOW = "$w"  # int8: which of the step's windows a partial is for
 
 _PROGRESS = "progress"
+
+
+class WindowKernel(Protocol):
+    """What a kind of windows computes; `plan.windows.WINDOW_KINDS` names the class of each kind."""
+
+    @classmethod
+    def of(cls, window: Any, scope: tuple[str, ...], keys: tuple[str, ...], substreams: bool) -> WindowKernel:
+        """scope: columns of the window's `scope`. keys: columns of the grouping keys."""
+        ...
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """Columns of a partial that are its own, or that it groups by."""
+        ...
+
+    @property
+    def grouping(self) -> Grouping:
+        """Which partials merge while they wait."""
+        ...
+
+    def cut(self, rows: pa.Table) -> tuple[pa.Table, Grouping]:
+        """Rows with the piece of time of each, and the grouping that makes partials of them."""
+        ...
+
+    def advance(
+        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: WindowLog
+    ) -> list[pa.Table]:
+        """Keeps the partials `fresh`; merged partials with `$end` of all windows that close."""
+        ...
 
 
 class WindowAggregate:
@@ -78,17 +104,10 @@ class WindowAggregate:
         self._all_keys = (*self.key_names, *extra)
         self._substream = (SUBSTREAM,) if substreams else ()
 
-    def _kernel(self, window: Window, scope: tuple[str, ...]) -> Kernel:
-        keys, substreams = self.key_names, self.substreams
-        match window:
-            case Hopping(size, hop, offset):
-                return PaneWindow(size, hop, offset, keys, substreams)
-            case Snapshot():
-                return PaneWindow(1, 1, 0, keys, substreams)
-            case Sliding(size):
-                return SlidingWindow(size, keys, substreams)
-            case Session(timeout, max_duration):
-                return SessionWindow(timeout, max_duration, scope, keys, substreams)
+    def _kernel(self, window: Window, scope: tuple[str, ...]) -> WindowKernel:
+        module, name = kernel_of(window).split(".")
+        kernel = getattr(import_module(f"tideglass.operators.windows.{module}"), name)
+        return kernel.of(window, scope, self.key_names, self.substreams)
 
     def partial(self, rows: pa.Table, on_failure: OnFailure | None = None) -> pa.Table:
         """Rows of one chunk as partial aggregates: one row per window, piece of time and group.
@@ -109,21 +128,7 @@ class WindowAggregate:
 
     def _partial(self, number: int, cells: Cells) -> pa.Table:
         kernel, rows = self._kernels[number], cells.rows
-        times = rows[SYSTEM_TIMESTAMP].to_numpy()
-        plain: tuple[str, ...] = (TIME, *self._substream)
-        match kernel:
-            case PaneWindow():
-                ends, inside = kernel.pane_ends(times)
-                rows = rows.append_column(TIME, pa.array(ends))
-                rows = rows if inside is None else rows.filter(pa.array(inside))
-                grouped = Grouping(plain, self.key_names)
-            case SlidingWindow():
-                rows = rows.append_column(TIME, pa.array(times))
-                grouped = Grouping(plain, self.key_names)
-            case SessionWindow():
-                first, last = kernel.mini_sessions(rows)
-                rows = rows.append_column(TIME, pa.array(first)).append_column(LAST, pa.array(last))
-                grouped = Grouping((*plain, LAST), kernel.all_keys)
+        rows, grouped = kernel.cut(rows)
         result = grouped.aggregate(rows, cells.sql)
         return result.append_column(WINDOW, pa.array(np.full(result.num_rows, number, np.int8)))
 
@@ -155,22 +160,11 @@ class WindowAggregate:
             state.put(_PROGRESS, encoded)
         return self._results(closed, on_failure)
 
-    def oldest_held_ticks(self, state: State) -> int | None:
-        """None: a result is stamped with its window's end, which the watermark has not passed before.
-
-        So windows never hold back the watermark of what reads them (`asa.md` 11.4).
-        """
-        del state
-        return None
-
-    def _of_window(self, table: pa.Table, number: int, kernel: Kernel) -> pa.Table:
+    def _of_window(self, table: pa.Table, number: int, kernel: WindowKernel) -> pa.Table:
         if len(self._kernels) > 1:
             table = table.filter(pc.equal(table[WINDOW], pa.scalar(number, pa.int8())))
-        foreign = [WINDOW]
-        if isinstance(kernel, SessionWindow):
-            foreign += [name for name in self._all_keys if name not in kernel.all_keys]
-        else:
-            foreign += [LAST, *(name for name in self._all_keys if name not in self.key_names)]
+        every = {name for each in self._kernels for name in each.own_columns}
+        foreign = {WINDOW, *every} - {*kernel.own_columns}
         return table.drop_columns([name for name in foreign if name in table.column_names])
 
     def _results(self, closed: Sequence[pa.Table], on_failure: OnFailure | None) -> pa.Table:

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
-from tideglass.core.types import SUBSTREAM, Type
+from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
 from tideglass.operators.aggregates.grouping import Grouping, Integers, stack
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.window_log import WindowLog
+from tideglass.plan.windows import Hopping, Snapshot
 
 TIME = "$time"  # int64 ticks of a partial: end of its pane; or the one instant of its rows
 END = "$end"  # int64 ticks: end of the window a closed row belongs to
@@ -46,6 +47,25 @@ class PaneWindow:
     offset_ticks: int
     keys: tuple[str, ...]
     substreams: bool
+
+    @classmethod
+    def of(
+        cls, window: Hopping | Snapshot, scope: tuple[str, ...], keys: tuple[str, ...], substreams: bool
+    ) -> PaneWindow:
+        """The kernel of a window; a snapshot is the window of one tick."""
+        if isinstance(window, Snapshot):
+            return cls(1, 1, 0, keys, substreams)
+        return cls(window.size_ticks, window.hop_ticks, window.offset_ticks, keys, substreams)
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        return self.keys
+
+    def cut(self, rows: pa.Table) -> tuple[pa.Table, Grouping]:
+        """Rows with the end of the pane of each, without those in the gaps between windows."""
+        ends, inside = self.pane_ends(rows[SYSTEM_TIMESTAMP].to_numpy())
+        rows = rows.append_column(TIME, pa.array(ends))
+        return rows if inside is None else rows.filter(pa.array(inside)), self.grouping
 
     @property
     def grouping(self) -> Grouping:

@@ -30,6 +30,7 @@ from tideglass.operators.progress import Progress
 from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END, TIME, watermarks_of
 from tideglass.operators.windows.sliding import NEXT
+from tideglass.plan.windows import Session
 
 LAST = "$last"  # int64 ticks: last row of a mini session; its first is `$time`
 CARRIED = "$carried"  # int64: first interval of the chain, in a carry only
@@ -74,6 +75,22 @@ class SessionWindow:
     def all_keys(self) -> tuple[str, ...]:
         """Columns of the keys and of the scope, each once."""
         return (*self.keys, *(name for name in self.scope if name not in self.keys))
+
+    @classmethod
+    def of(
+        cls, window: Session, scope: tuple[str, ...], keys: tuple[str, ...], substreams: bool
+    ) -> SessionWindow:
+        return cls(window.timeout_ticks, window.max_duration_ticks, scope, keys, substreams)
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        return (*self.all_keys, LAST)
+
+    def cut(self, rows: pa.Table) -> tuple[pa.Table, Grouping]:
+        """Rows with first and last instant of the mini session of each."""
+        first, last = self.mini_sessions(rows)
+        rows = rows.append_column(TIME, pa.array(first)).append_column(LAST, pa.array(last))
+        return rows, Grouping((TIME, *self._plain, LAST), self.all_keys)
 
     @property
     def grouping(self) -> Grouping:

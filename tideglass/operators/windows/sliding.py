@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from tideglass.core.sql import query, quoted
 from tideglass.core.time import AFTER_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
-from tideglass.core.types import SUBSTREAM, Type, type_of
+from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
 from tideglass.core.types import field as typed_field
 from tideglass.operators.aggregates.grouping import Grouping, group_codes, is_cell, merge_sql, stack
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END, TIME, watermarks_of
+from tideglass.plan.windows import Sliding
 
 #: Earliest instant at which something held changes: before it, nothing needs to be read.
 NEXT = "next"
@@ -36,6 +37,20 @@ class SlidingWindow:
     size_ticks: int
     keys: tuple[str, ...]
     substreams: bool
+
+    @classmethod
+    def of(
+        cls, window: Sliding, scope: tuple[str, ...], keys: tuple[str, ...], substreams: bool
+    ) -> SlidingWindow:
+        return cls(window.size_ticks, keys, substreams)
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        return self.keys
+
+    def cut(self, rows: pa.Table) -> tuple[pa.Table, Grouping]:
+        """Rows with the one instant of each."""
+        return rows.append_column(TIME, pa.array(rows[SYSTEM_TIMESTAMP].to_numpy())), self.grouping
 
     @property
     def grouping(self) -> Grouping:

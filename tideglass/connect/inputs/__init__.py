@@ -1,1 +1,0 @@
-"""Where events come from: partitions, positions in them, and reading between two positions."""
