@@ -51,7 +51,7 @@ def test_everything_a_plan_is_made_of_has_a_tag():
         if is_dataclass(class_) and class_.__module__ == module.__name__
     }
     assert len(made_of) > 40
-    assert not {class_.__qualname__ for class_ in made_of - set(TAGS)}
+    assert not {class_.__qualname__ for class_ in made_of - set(TAGS) - {windows.WindowKind}}
 
 
 @pytest.mark.parametrize("name", IDENTITIES)
