@@ -14,37 +14,41 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "tideglass"
 
-#: Layer -> the layers it may import besides itself. What a plan is written in is a layer of its own.
-MAY_IMPORT = {
+#: Package -> the packages it may import besides itself, each after those it imports: nothing imports back.
+MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
-    "vocabulary": {"core"},
     "lang": {"core"},
-    "functions": {"core", "vocabulary"},
-    "temporal": {"core", "functions", "vocabulary"},
-    "bind": {"core", "lang", "functions", "temporal", "vocabulary"},
-    "plan": {"core", "lang", "functions", "temporal", "bind", "vocabulary"},
-    "compile": {"core", "lang", "functions", "temporal", "bind", "plan", "vocabulary"},
-    "connect": {"core", "functions", "temporal", "vocabulary"},
-    "runtime": {"core", "functions", "temporal", "plan", "vocabulary", "connect"},
-    "spark": {"core", "functions", "temporal", "plan", "vocabulary", "runtime", "connect"},
-    "job": {"core", "functions", "temporal", "bind", "lang", "plan", "vocabulary", "compile", "runtime"}
-    | {"connect", "spark"},
-    "testing": {"core", "functions", "temporal", "bind", "plan", "vocabulary", "compile", "runtime"}
-    | {"connect", "spark", "job"},
-    "cli": {"core", "bind", "lang", "plan", "vocabulary", "compile", "temporal", "functions", "runtime"}
-    | {"connect", "spark", "job", "testing"},
+    "functions": {"core"},
+    "plan": {"core", "functions"},
+    "bind": {"core", "lang", "functions", "plan"},
+    "compile": {"core", "lang", "plan", "bind"},
+    "connect": {"core"},
+    "evaluate": {"core", "functions", "plan"},
+    "operators": {"core", "functions", "plan"},
+    "engine": {"core", "functions", "plan", "connect", "evaluate", "operators"},
+    "ingress": {"core", "plan", "connect", "evaluate", "operators", "engine"},
+    "local": {"core", "plan", "connect", "operators", "engine", "ingress"},
+    "spark": {"core", "plan", "connect", "operators", "engine", "ingress", "local"},
+    "project": {"core", "functions", "plan", "bind", "connect"},
+    "job": {"core", "plan", "bind", "compile", "connect", "engine", "ingress", "spark", "project"},
+    "simulate": {"core", "plan", "connect", "evaluate", "ingress", "project", "job"},
+    "api": {"project", "job"},
+    "dataframes": {"core", "plan", "bind", "compile", "spark", "project", "job"},
+    "testing": {"core", "plan", "bind", "compile", "connect", "local", "spark", "project"},
+    "cli": {"core", "lang", "plan", "bind", "compile", "connect", "engine", "spark", "project"}
+    | {"job", "simulate", "testing"},
 }
 
 #: Packages of others -> the layers that may use them.
 MAY_USE = {
     "pyspark": {"spark"},
     "py4j": {"spark"},
-    "duckdb": {"core", "functions", "temporal", "runtime", "connect"},
+    "duckdb": {"core", "functions", "operators", "evaluate", "connect"},
     "lark": {"lang"},
     "adbc_driver_postgresql": {"connect"},
     "typer": {"cli"},
-    "rich": {"cli", "job", "connect"},  # a console is an output too
-    "matplotlib": {"job"},
+    "rich": {"cli", "simulate", "connect"},  # a console is an output too
+    "matplotlib": {"simulate"},
     "py_mini_racer": {"functions"},
     "shapely": {"functions"},
     "pyproj": {"functions"},
@@ -63,10 +67,8 @@ def name_of(path: Path) -> str:
 
 @cache
 def layer_of(module: str) -> str:
-    """The layer of `tideglass.a.b`: its first part, but for what a plan is written in."""
+    """The package of `tideglass.a.b`, which is `a`; `package` for tideglass itself."""
     parts = module.split(".")[1:]
-    if parts[:2] in (["plan", "expressions"], ["plan", "nodes"]):
-        return "vocabulary"
     return parts[0] if parts else "package"
 
 
@@ -178,7 +180,7 @@ def test_no_module_is_a_drawer_for_everything():
     assert not [name_of(path) for path in modules() if path.stem.lower() in drawers]
 
 
-@pytest.mark.parametrize("module", ["source", "processor"])
+@pytest.mark.parametrize("module", ["file_source", "processor"])
 def test_the_processes_that_plan_batches_start_without_pandas(module):
     """Spark starts several; each has what it imports to itself. Arrow imports pandas for its first array."""
     code = f"import sys, tideglass.spark.{module}; sys.exit('pandas' in sys.modules)"

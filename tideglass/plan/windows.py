@@ -153,8 +153,11 @@ class WindowKind:
 
 
 def _hopping(lengths: Mapping[str, int], keys: tuple[Expr, ...] | None, id_: str | None) -> Window:
-    size_ticks = lengths["size"]
-    return Hopping(size_ticks, lengths.get("hop", size_ticks), lengths.get("offset", 0), id_)
+    size_ticks, offset_ticks = lengths["size"], lengths.get("offset", 0)
+    hop_ticks = lengths.get("hop", size_ticks)
+    if abs(offset_ticks) > LONGEST_TICKS:  # whole hops do not move the grid, but leave int64
+        offset_ticks %= hop_ticks
+    return Hopping(size_ticks, hop_ticks, offset_ticks, id_)
 
 
 #: By the name of `lang.windows.FORMS`; the snapshot is written as System.Timestamp().
