@@ -6,5 +6,5 @@
 import sys
 from pathlib import Path
 
-# Queries are played by the harness of the engine's own tests.
-sys.path.append(str(Path(__file__).resolve().parents[1] / "engine"))
+# Queries are played by the harness of the properties.
+sys.path.append(str(Path(__file__).resolve().parents[1] / "properties"))

@@ -8,6 +8,7 @@ import pytest
 from cases import Case, case_paths, compare, compare_outputs, load
 from hypothesis import given
 from hypothesis import settings as examples
+
 from oracle import OracleError, run
 from oracle.strategies import Trial, aggregations, events, later_trials, trials
 

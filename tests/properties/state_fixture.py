@@ -1,8 +1,8 @@
 """State as this version writes it, kept in the repository for the versions to come.
 
-`PYTHONPATH=.:tests:tests/engine python tests/engine/state_fixture.py` writes `format-N.json.gz` for the
-format of today: for every query below the state of all its operators and input partitions in the middle of
-its events. A file that is there stays as it is: it stands for what users have on their disks. Queries that
+`PYTHONPATH=.:tests:tests/properties python tests/properties/state_fixture.py` writes `format-N.json.gz` for
+the format of today: for every query below the state of all its operators and input partitions in the middle
+of its events. A file that is there stays as it is: it stands for what users have on their disks. Queries that
 none of them has get a file of their own, `format-N-2.json.gz` and so on.
 """
 
