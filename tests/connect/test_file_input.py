@@ -180,6 +180,12 @@ def test_a_datetime_column_of_parquet_can_be_the_arrival_time(tmp_path: Path):
     assert values(chunks(source, {}, source.latest({})), ARRIVAL) == [12345670]
 
 
+def test_a_folder_named_by_a_digit_that_is_not_ascii_is_no_number(tmp_path: Path):
+    for folder in ("²", "٣", "7"):
+        (tmp_path / folder).mkdir()
+    assert an_input(tmp_path, partitions="folders").partitions() == ["7", "²", "٣"]
+
+
 def test_the_limit_is_shared_by_the_partitions_and_the_rest_comes_later(tmp_path: Path):
     for name, count in (("0", 10), ("1", 1000), ("2", 1000)):
         (tmp_path / name).mkdir()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideglass.connect.files.input import FileInput, partition_numbers
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.reference.references import given_rows
 from tideglass.core.events import Fields
+from tideglass.core.partition_numbers import partition_numbers
 from tideglass.job.options import Job
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.project.rows import read_rows

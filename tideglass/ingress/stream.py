@@ -12,7 +12,6 @@ where a batch is to end, so what comes behind that place is kept here until all 
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -24,6 +23,7 @@ from tideglass.connect.dataframes.input import ALONE, FrameChunk, in_order
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import StateError
 from tideglass.core.events import Chunk, Known
+from tideglass.core.partition_numbers import partition_numbers
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND
 from tideglass.core.types import OFFSET
 from tideglass.engine.exchange import Exchange, Sink
@@ -168,10 +168,7 @@ class IngressTask:
             {r.id: each.ingress.get(r.id, Ingress()).watermark_ticks for r in self._scan.readers}
             for each in before.values()
         ]
-        taken = {each.number for each in partitions.values()}
-        for name in fresh:
-            number = int(name) if name.isdigit() and int(name) not in taken else _first_free(taken)
-            taken.add(number)
+        for name, number in partition_numbers(fresh, [each.number for each in partitions.values()]).items():
             partitions[name] = Seen(number, clock_ms or 0)
         before |= dict.fromkeys(fresh, ScanState.above(there))
         result: list[Message] = []
@@ -307,10 +304,6 @@ def _silence(each: Seen, now_ms: int) -> Silence | None:
 def _beside(newest_ticks: int) -> Silence | None:
     """The silence of a partition that has never given anything: its broker's clock is that of its peers."""
     return None if newest_ticks == BEFORE_ALL_TICKS else Silence(0, newest_ticks)
-
-
-def _first_free(taken: set[int]) -> int:
-    return next(number for number in itertools.count() if number not in taken)
 
 
 def _name(partition: str) -> str:

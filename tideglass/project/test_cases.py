@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Any, cast
 
-from tideglass.connect.files.input import FileInput, partition_numbers
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.reference.pattern import PathPattern, is_pattern
 from tideglass.connect.reference.references import GivenRows
 from tideglass.connect.spec import InputSpec
 from tideglass.core.bounds import Bounds
+from tideglass.core.partition_numbers import partition_numbers
 from tideglass.core.time import format_ticks
 from tideglass.project.compare import Difference, differences
 from tideglass.project.inputs import ProjectInput, read_input_mock

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tideglass.connect.files.input import FileInput, partition_numbers
+from tideglass.connect.files.input import FileInput
 from tideglass.core.errors import ProjectError
 from tideglass.core.events import Fields
+from tideglass.core.partition_numbers import partition_numbers
 from tideglass.core.rows import rows_of
 from tideglass.core.types import ARRIVAL, Type
 from tideglass.evaluate.program import Program

@@ -10,7 +10,6 @@ the number of the batch, so no stateful stage is spent on them.
 from __future__ import annotations
 
 import base64
-import itertools
 import pickle
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -27,6 +26,7 @@ from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.connect.source import StreamInput
 from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Chunk, Known
+from tideglass.core.partition_numbers import partition_numbers
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.messages import Message, failure
@@ -399,26 +399,20 @@ def _states(
 ) -> dict[str, Any]:
     """Every partition of an input: its number, how far it is read, when it last gave something.
 
-    A partition is numbered by its name when that is a number, else by the order in which partitions
-    were first seen; a number once given stays. What has ended stays as it is, since its end has been
+    What has ended stays as it is, since its end has been
     told to the stages; that goes for partitions and for the input as a whole. heard: what a partition does
     not give says nothing of its silence yet.
     """
     if before and all(state["ended"] for state in before.values()):
         return dict(before)
-    taken = {state["number"] for state in before.values()}
+    numbers = {name: state["number"] for name, state in before.items()}
+    numbers |= partition_numbers((name for name in position if name not in before), numbers.values())
     result: dict[str, Any] = {}
-    for name in (*before, *(name for name in position if name not in before)):
+    for name, number in numbers.items():
         if name in before and before[name]["ended"]:
             result[name] = before[name]
             continue
-        if name in before:
-            number = before[name]["number"]
-            moved = before[name]["position"] != position[name]
-        else:
-            number = int(name) if name.isdigit() and int(name) not in taken else _first_free(taken)
-            taken.add(number)
-            moved = True
+        moved = name not in before or before[name]["position"] != position[name]
         since_ms = now_ms if moved or heard else before[name]["since_ms"]
         result[name] = {
             "number": number,
@@ -427,10 +421,6 @@ def _states(
             "ended": name in ended,
         }
     return result
-
-
-def _first_free(taken: set[int]) -> int:
-    return next(number for number in itertools.count() if number not in taken)
 
 
 def _size(position: Sequence[Sequence[Any]]) -> int:

@@ -11,7 +11,6 @@ earlier is read after those already assigned, and what is appended to a file is 
 from __future__ import annotations
 
 import glob
-import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from tideglass.connect.source import PartitionPosition
 from tideglass.connect.spec import Format, InputSpec, format_of
 from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
+from tideglass.core.partition_numbers import number_in
 
 #: [file relative to the input's directory, begin, end, arrival time in ticks, mark]
 PieceJson: TypeAlias = list[str | int]
@@ -69,7 +69,8 @@ class FileInput:
                 f"the input {self.spec.name!r} has a partition per folder, but {root} is no folder"
             )
         names = [each.name for each in root.iterdir() if each.is_dir() and each.name[0] not in "._"]
-        return sorted(names, key=lambda name: (not name.isdigit(), int(name) if name.isdigit() else 0, name))
+        numbers = {name: number_in(name) for name in names}
+        return sorted(names, key=lambda name: (numbers[name] is None, numbers[name] or 0, name))
 
     def paths(self, partition: str) -> list[Path]:
         """The files of a partition that are there now, in the order they are read."""
@@ -402,17 +403,3 @@ def _mark(each: _Waiting, end: int) -> tuple[str]:
     whole = is_whole(each.path, each.format) or each.format == "parquet"
     size = os.stat(each.path).st_size if whole else end
     return (FileMark.of(each.path, size, whole=whole).text(),)
-
-
-def partition_numbers(names: Sequence[str]) -> dict[str, int]:
-    """The number of each partition, as PartitionId shows it: its name if that is a number, else a free one.
-
-    >>> partition_numbers(["1", "7", "JFK", "LGA"])
-    {'1': 1, '7': 7, 'JFK': 0, 'LGA': 2}
-    """
-    numbers: dict[str, int] = {}
-    for name in names:
-        taken = set(numbers.values())
-        own = int(name) if name.isdigit() and int(name) not in taken else None
-        numbers[name] = own if own is not None else next(n for n in itertools.count() if n not in taken)
-    return numbers

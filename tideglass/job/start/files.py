@@ -17,6 +17,7 @@ from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.seek import Found, place_of, seek
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
+from tideglass.core.partition_numbers import partition_numbers
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ARRIVAL
 from tideglass.ingress.idle_periods import SeenSilence, first_reaching
@@ -109,18 +110,14 @@ def begin(
                 more = f" and {len(files) - 1} more" if len(files) > 1 else ""
                 lost_files = f"{files[0]}{more} is gone"
                 missing.append(Missing(name, partition, needed_ticks, held_ticks, lost_files))
-        numbers = {each.number for each in known.values()}
-        for partition in every:
-            if partition not in known:
-                number = int(partition) if partition.isdigit() and int(partition) not in numbers else None
-                number = _free(numbers) if number is None else number
-                numbers.add(number)
-                found = seek(source, partition, every[partition], needed_ticks)
-                begins[name][partition] = PartitionBegin(number, found.position, found.next_offset)
-                if behind_ticks is not None:
-                    recorded[name][partition] = seek(
-                        source, partition, every[partition], behind_ticks
-                    ).position
+        taken = [each.number for each in known.values()]
+        for partition, number in partition_numbers(
+            (each for each in every if each not in known), taken
+        ).items():
+            found = seek(source, partition, every[partition], needed_ticks)
+            begins[name][partition] = PartitionBegin(number, found.position, found.next_offset)
+            if behind_ticks is not None:
+                recorded[name][partition] = seek(source, partition, every[partition], behind_ticks).position
     if not accept_partial:
         check_held(missing)
     return Begun(begins, recorded, behind_ticks)
@@ -186,10 +183,3 @@ def _oldest_arrival_ticks(
         if chunk.table.num_rows:
             return chunk.table[ARRIVAL][0].as_py()
     return None
-
-
-def _free(numbers: set[int]) -> int:
-    number = 0
-    while number in numbers:
-        number += 1
-    return number
