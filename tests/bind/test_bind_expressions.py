@@ -113,7 +113,7 @@ def test_a_prefix_is_ignored_below_level_1_2():
         ("ISNULL(a, 1)", "COALESCE"),
         ("IIF(a = 1, 2, 3)", "CASE WHEN"),
         ("CONVERT(bigint, a)", "CAST"),
-        ("LOG(a)", "JavaScript UDF"),
+        ("LOG(a)", "write one in JavaScript and call it as UDF.name(...)"),
         ("CIELING(a)", "did you mean 'ceiling'?"),
     ],
 )

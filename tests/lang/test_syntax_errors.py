@@ -71,7 +71,7 @@ ERRORS = [
     ("SELECT a FROM t GROUP BY Windows(Sliding(s, 1), a)", "a", "SYNTAX", "Windows( ) holds something that is no window",
      "its members are windows, Window('id', window) or System.Timestamp()"),
     ("SELECT a FROM t GROUP BY Window('x', Sliding(s, 1))", "Window('x', Sliding(s, 1))", "SYNTAX",
-     "Window('id', ...) stands only inside Windows( )", "write Windows(Window('id', ...), ...)"),
+     "Window('id', ...) stands only inside Windows( )", "write Windows(Window('id', ...), ...), or for one window TumblingWindow(minute, 1)"),
     ("SELECT a FROM t WHERE a = ‘x", "‘", "SYNTAX", "'‘' means nothing here", "use the plain quote '"),
     ("SELECT TOP 3 a FROM t", "TOP", "NOT_IN_LANGUAGE", "TOP is not in the language",
      "TopOne() OVER (ORDER BY ...) and CollectTop(n) OVER (ORDER BY ...) keep the first rows of a window"),

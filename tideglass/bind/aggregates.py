@@ -159,7 +159,8 @@ def _argument(
                     rows.value(arg)
             wanted = "at most 1 value" if name in _OF_EVENTS else "1 argument"
             message = f"{call.name.text} takes {wanted}, not {len(args)}"
-            hint = "write COUNT(*)" if name == "count" else ""
+            hint = "write COUNT(*)" if name == "count" else f"write {call.name.text}(x)"
+            hint = "" if name in _OF_EVENTS else hint
             hint = _EVENT_AS_RECORD if name.startswith(USERS) else hint
             diagnostics.error("ARGUMENT_COUNT", message, call.span, hint)
             return None

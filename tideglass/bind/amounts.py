@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from tideglass.bind.advice import DATE_WORDS
 from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
 from tideglass.core.time import UNIT_TICKS
+from tideglass.functions.catalogue import DATEPARTS
 from tideglass.lang import nodes as tree
 from tideglass.plan.windows import LONGEST_TICKS
 
@@ -30,9 +32,12 @@ def signed_ticks(duration: tree.Duration, what: str, diagnostics: Diagnostics) -
     """The ticks of a duration of any sign, rounded to whole ticks; None after reporting an error."""
     unit_ticks = UNIT_TICKS.get(duration.unit.text.casefold())
     if unit_ticks is None:
-        hint = (
-            did_you_mean(duration.unit.text, UNIT_TICKS) or "units are day, hour, minute, second, millisecond"
-        )
+        unit = duration.unit.text.casefold()
+        hint = "units are day, hour, minute, second, millisecond; 7 days are the longest time there is"
+        if DATE_WORDS.get(unit) in UNIT_TICKS:
+            hint = f"write {DATE_WORDS[unit]}"
+        elif unit not in DATEPARTS and unit.removesuffix("s") not in DATEPARTS:
+            hint = did_you_mean(unit, UNIT_TICKS) or hint
         diagnostics.error(
             "UNKNOWN_UNIT", f"{duration.unit.text!r} is no unit of time", duration.unit.span, hint
         )
@@ -42,7 +47,7 @@ def signed_ticks(duration: tree.Duration, what: str, diagnostics: Diagnostics) -
             "NOT_A_CONSTANT",
             f"the {what} must be a constant number",
             duration.amount.span,
-            "write the number itself; columns and expressions are not allowed here",
+            "write the number itself; quotes, columns and expressions are not allowed here",
         )
     if unit_ticks is None or amount is None:
         return None

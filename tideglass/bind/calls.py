@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol
 
+from tideglass.bind.advice import FUNCTIONS, function_names
 from tideglass.bind.aggregates import bind_aggregate
 from tideglass.bind.analytics import Analytics, bind_analytic
 from tideglass.bind.anomalies import ANOMALY_DETECTION
 from tideglass.bind.catalog import Environment, UserFunction
-from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
+from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, GROUP_BY, Clause
 from tideglass.bind.dateparts import bind_date_part
 from tideglass.bind.grouping import Grouping
 from tideglass.bind.metadata import bind_metadata
@@ -53,30 +54,6 @@ TABLE_FUNCTIONS = frozenset(("getarrayelements", "getelements", "getrecordproper
 WINDOW_FUNCTIONS = frozenset(f"{kind}{suffix}" for kind in FORMS for suffix in ("", "window")) | frozenset(
     ("windows", "window", "duration", "hop", "offset", "timeout", "maxduration")
 )
-_NO_SUCH_HERE = "the language has no such function; write a JavaScript UDF"
-_HINTS = {
-    "getdate": "the time of an event is System.Timestamp()",
-    "getutcdate": "the time of an event is System.Timestamp()",
-    "sysdatetime": "the time of an event is System.Timestamp()",
-    "isnull": "use COALESCE(a, b)",
-    "iif": "use CASE WHEN condition THEN a ELSE b END",
-    "convert": "use CAST(e AS type) or TRY_CAST(e AS type)",
-    "try_convert": "use TRY_CAST(e AS type)",
-    "parse": "use CAST(e AS type) or, for JSON text, JSON_PARSE(e)",
-    "length": "use LEN(s)",
-    "timestamp": "write System.Timestamp()",
-    "mod": "use the operator %",
-    "row_number": "use TopOne() or CollectTop(n) OVER (ORDER BY ...)",
-    CLASSIFIER: "it tells in MEASURES of MATCH_RECOGNIZE which variables matched",
-    "lead": "the future is not known yet; swap the roles with LAG",
-    "first": "use TopOne() OVER (ORDER BY ... ASC)",
-    **dict.fromkeys(
-        ("log", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "atn2", "pi", "rand"), _NO_SUCH_HERE
-    ),
-    **dict.fromkeys(
-        ("hashbytes", "checksum", "md5", "newid", "format", "string_split", "regexreplace"), _NO_SUCH_HERE
-    ),
-}
 
 
 def bind_call(call: tree.Call, binder: Binder) -> Expr:
@@ -143,7 +120,7 @@ def _prefixed(call: tree.Call, name: str, binder: Binder) -> Expr:
             "UNKNOWN_FUNCTION",
             f"there is no function {prefix}.{call.name.text}",
             call.span,
-            "prefixes are System, UDF and uda",
+            did_you_mean(prefix, ("System", "UDF", "uda")) or "prefixes are System, UDF and uda",
         )
     _check_arguments(call, binder)
     return Literal(None, call.span)
@@ -152,7 +129,8 @@ def _prefixed(call: tree.Call, name: str, binder: Binder) -> Expr:
 def _system(call: tree.Call, name: str, binder: Binder) -> Expr:
     _plain(call, binder)
     if name not in ("timestamp", "window"):
-        hint = "there are System.Timestamp() and System.Window().Id"
+        near = did_you_mean(call.name.text, ("Timestamp", "Window"))
+        hint = near or "there are System.Timestamp() and System.Window().Id"
         binder.diagnostics.error(
             "UNKNOWN_FUNCTION", f"there is no function System.{call.name.text}", call.span, hint
         )
@@ -212,12 +190,24 @@ def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
         hint = "the end of a row's window is System.Timestamp(), its name System.Window().Id"
         binder.diagnostics.error("WINDOW_OUTSIDE_GROUP_BY", message, call.span, hint)
         return Literal(None, call.span)
-    hint = _HINTS.get(name) or did_you_mean(call.name.text, _built_in_names())
-    hint = hint or "a JavaScript function is called as UDF.name(...)"
+    return _unknown(call, name, binder)
+
+
+def _unknown(call: tree.Call, name: str, binder: Binder) -> Expr:
+    """Reports a function that is not there, with what may have been meant."""
+    own = (binder.environment.known_functions or {}).get(name)
+    if own is not None:
+        hint = f"a function of the project is called by its prefix: {own.called}(...)"
+    elif name == CLASSIFIER:
+        hint = "it tells in MEASURES of MATCH_RECOGNIZE which variables matched"
+    else:
+        names = function_names(with_windows=binder.clause is GROUP_BY)
+        near = did_you_mean(call.name.text, names, least=0.75)
+        hint = FUNCTIONS.get(name) or near or "a JavaScript function is called as UDF.name(...)"
     binder.diagnostics.error(
         "UNKNOWN_FUNCTION", f"there is no function {call.name.text}", call.name.span, hint
     )
-    if name not in _HINTS:  # its arguments may be of another shape, such as CONVERT(type, e)
+    if name not in FUNCTIONS:  # its arguments may be of another shape, such as CONVERT(type, e)
         _check_arguments(call, binder)
     return Literal(None, call.span)
 

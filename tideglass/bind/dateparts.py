@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tideglass.bind.advice import date_part_like
 from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
 from tideglass.functions.catalogue import DATEPARTS
@@ -19,7 +20,10 @@ def bind_date_part(node: tree.Expr, diagnostics: Diagnostics) -> Literal:
             part = DATE_PARTS.get(name.text.casefold())
             if part is not None:
                 return Literal(part, node.span)
-            message, hint = f"{name.text!r} is no date part", did_you_mean(name.text, DATE_PARTS)
+            message = f"{name.text!r} is no date part"
+            hint = date_part_like(name.text) or did_you_mean(name.text, DATE_PARTS)
+        case tree.Literal(value=str() as text) if text.casefold() in DATE_PARTS:
+            message, hint = "a date part must be a bare word", f"write {text} without quotes"
         case _:
             message, hint = "a date part must be a bare word", ""
     hint = hint or "date parts are year, quarter, month, week, day, hour, minute, second, millisecond, ..."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from tideglass.bind.advice import VALUES
 from tideglass.bind.analytics import Analytics
 from tideglass.bind.calls import bind_call
 from tideglass.bind.catalog import Environment
@@ -169,7 +170,7 @@ class Expressions:
             )
             return Literal(name.text, column.span)
         if len(column.path) == 1:
-            self._warn_of_truth(name)
+            self._warn_of_value(name)
         return self.scope.column(column)
 
     def _warn_of_null(self, compared: tuple[tree.Expr, ...], span: Span) -> None:
@@ -181,16 +182,16 @@ class Expressions:
                 "write IS NULL or IS NOT NULL",
             )
 
-    def _warn_of_truth(self, name: tree.Name) -> None:
-        """Warns where TRUE or FALSE, which the language lacks, is read as a field of that name."""
-        bit = {"true": 1, "false": 0}.get(name.text.casefold())
-        if bit is None or name.quote or self.scope.lists(name.text) or not self.scope.is_open:
+    def _warn_of_value(self, name: tree.Name) -> None:
+        """Warns where TRUE, CURRENT_TIMESTAMP or the like is read as a field of that name."""
+        hint = VALUES.get(name.text.casefold())
+        if hint is None or name.quote or self.scope.lists(name.text) or not self.scope.is_open:
             return
         self.diagnostics.warn(
-            "TRUTH_AS_FIELD",
+            "TRUTH_AS_FIELD" if name.text.casefold() in ("true", "false") else "VALUE_AS_FIELD",
             f"{name.text!r} is read as a field of the event, because the language has no such value",
             name.span,
-            f"a JSON {name.text.lower()} is the bit {bit}: write {bit}",
+            hint,
         )
 
     def _is_row_column(self, name: tree.Name) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
+from tideglass.bind.advice import FUNCTIONS
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref
@@ -30,7 +31,9 @@ def _same_but_for_case(left: Expr, right: Expr) -> bool:
 class Grouping:
     """The keys and aggregates of one GROUP BY, collected while its SELECT and HAVING are bound."""
 
-    def __init__(self, keys: Sequence[Expr], has_window_ids: bool) -> None:
+    def __init__(self, keys: Sequence[Expr], has_window_ids: bool, aliases: Container[str] = ()) -> None:
+        """aliases: names that the SELECT list gives, in lower case, which cannot be read in it."""
+        self._aliases = aliases
         self.has_window_ids = has_window_ids
         self._aggregates: list[AggregateCall] = []
         self._keys: list[Expr] = []
@@ -109,11 +112,16 @@ class Grouping:
             return Literal(None, expr.span)
         self._reported.add(expr.span)
         name = _last_name(expr)
+        hint = f"add {name} to GROUP BY, or aggregate it, as in MAX({name})" if name else "add it to GROUP BY"
+        if name.casefold() in FUNCTIONS and name.casefold().startswith("window"):
+            hint = FUNCTIONS[name.casefold()]
+        elif name.casefold() in self._aliases:
+            hint = f"{name} is an alias of this SELECT; repeat the expression, or read it in a step behind"
         diagnostics.error(
             "NOT_GROUPED",
             f"{repr(name) if name else 'this'} is neither a grouping key nor inside an aggregate",
             expr.span,
-            f"add {name} to GROUP BY, or aggregate it, as in MAX({name})" if name else "add it to GROUP BY",
+            hint,
         )
         return Literal(None, expr.span)
 

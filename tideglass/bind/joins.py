@@ -69,7 +69,7 @@ class JoinChain:
         on = _split(expressions.condition(join.on), last.prefix)
         self._equal += on.keys
         self._check_keys(join, left, right, last)
-        ticks = self._check_bounds(on, relations, join.on.span)
+        ticks = self._check_bounds(on, relations, join.on.span, isinstance(right.node, Scan))
         node = Join(
             left.node,
             right.node,
@@ -137,14 +137,14 @@ class JoinChain:
 
     # ------------------------------------------------------------ bounds
 
-    def _check_bounds(self, on: _On, relations: Sequence[Relation], place: Span) -> _Ticks:
+    def _check_bounds(self, on: _On, relations: Sequence[Relation], place: Span, is_input: bool) -> _Ticks:
         """How far apart in time the rows of a pair may lie; reports what is unbounded or too long."""
         lower = [(self._ahead_ticks.get(_prefix_of(b.base), (0, 0))[0], b) for b in on.bounds]
         upper = [(self._ahead_ticks.get(_prefix_of(b.base), (0, 0))[1], b) for b in on.bounds]
         lowest = [(ahead, b, b.lowest) for ahead, b in lower if b.lowest is not None]
         highest = [(ahead, b, b.highest) for ahead, b in upper if b.highest is not None]
         if not lowest or not highest:
-            self._report_unbounded(on, relations, bool(lowest or highest), place)
+            self._report_unbounded(on, relations, bool(lowest or highest), place, is_input)
             return _Ticks(0, 0, 0)
         earliest_ticks = max(b.unit_ticks * count for _, b, count in lowest)
         latest_ticks = min(b.unit_ticks * count for _, b, count in highest)
@@ -161,7 +161,9 @@ class JoinChain:
             latest_ticks,
         )
 
-    def _report_unbounded(self, on: _On, relations: Sequence[Relation], half: bool, place: Span) -> None:
+    def _report_unbounded(
+        self, on: _On, relations: Sequence[Relation], half: bool, place: Span, is_input: bool
+    ) -> None:
         right = relations[-1]
         before = [relation for relation in relations[:-1] if not relation.applied][-1]
         example = f"DATEDIFF(minute, {before.alias}, {right.alias}) BETWEEN 0 AND 5"
@@ -173,6 +175,8 @@ class JoinChain:
         else:
             message = f"nothing says how far rows of {right.alias!r} may be from those before in time"
             hint = f"add AND {example}"
+            if is_input:
+                hint += f'; if {right.own_name!r} is reference data, its input says "Type": "Reference data"'
             if any(_has_datediff(part) for part in on.rest):
                 hint = f"DATEDIFF in ON takes the names of the sources, not their columns: {example}"
         self._diagnostics.error("JOIN_NOT_BOUNDED", message, place, hint)

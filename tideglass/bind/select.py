@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from tideglass.bind import substreams
@@ -198,7 +198,7 @@ class SelectBinder:
         keys = Expressions(scope, self.environment, GROUP_BY, analytics=analytics)
         windows = bind_windows(split.windows, keys.value, diagnostics)
         has_ids = any(window.id is not None for window in windows)
-        grouping = Grouping([keys.value(key) for key in split.keys], has_ids)
+        grouping = Grouping([keys.value(key) for key in split.keys], has_ids, _aliases(select).keys())
         substreams.check_grouped(rows.substream_keys, grouping, place, diagnostics)
 
         expressions = Expressions(scope, self.environment, GROUPED_SELECT, grouping, analytics=analytics)
@@ -220,12 +220,11 @@ class SelectBinder:
     # ------------------------------------------------------------ warnings
 
     def _warn_of_aliases(self, select: tree.Select, scope: Scope) -> None:
-        """Warns where WHERE or GROUP BY names a SELECT alias, which there means a field of the event."""
+        """Warns where an alias of the SELECT list is named in a place where it means a field of the event."""
         if not scope.is_open:
             return
-        aliases = _aliases(select)
-        for clause, nodes in (("WHERE", (select.where,)), ("GROUP BY", select.group_by)):
-            for column in (column for node in nodes for column in tree.parts(node, tree.Column)):
+        for clause, node, aliases in _places_without_aliases(select):
+            for column in tree.parts(node, tree.Column):
                 name = column.path[0].text
                 alias = aliases.get(name.casefold())
                 if alias is None or len(column.path) > 1 or scope.lists(name):
@@ -238,6 +237,24 @@ class SelectBinder:
                     column.span,
                     "repeat the expression, or compute it in a WITH step before",
                 )
+
+
+def _places_without_aliases(
+    select: tree.Select,
+) -> Iterator[tuple[str, tree.Expr | tree.GroupItem | None, dict[str, tree.Expr]]]:
+    """Clauses that cannot read SELECT aliases, each with the aliases one may expect to be read there."""
+    aliases = _aliases(select)
+    yield "WHERE", select.where, aliases
+    for key in select.group_by:
+        yield "GROUP BY", key, aliases
+    if select.group_by:
+        return  # what is no key there is an error
+    before: dict[str, tree.Expr] = {}
+    for item in select.items:
+        if isinstance(item, tree.Item):
+            yield "SELECT", item.expr, dict(before)
+            if item.alias is not None and not isinstance(item.expr, tree.Column):
+                before[item.alias.text.casefold()] = item.expr
 
 
 def _aliases(select: tree.Select) -> dict[str, tree.Expr]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tideglass.bind.advice import function_names
 from tideglass.bind.amounts import positive_ticks, signed_ticks
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.time import TICKS_PER_SECOND
@@ -59,6 +60,7 @@ def split_group_by(items: Sequence[tree.GroupItem], place: Span, diagnostics: Di
             windows.append(item)
         else:
             keys.append(item)
+    _warn_of_positions(keys, diagnostics)
     for second in windows[1:]:
         diagnostics.error(
             "TWO_WINDOWS",
@@ -74,8 +76,27 @@ def split_group_by(items: Sequence[tree.GroupItem], place: Span, diagnostics: Di
         return SplitGroupBy(members, tuple(keys))
     if stamps:
         return SplitGroupBy((tree.WindowCall("snapshot", (), span=stamps[0].span),), tuple(keys))
-    diagnostics.error("WINDOW_MISSING", "a window must be specified", place, _WINDOW_HINT)
+    if not any(_is_unknown_function(key) for key in keys):  # which is told, and may be a window misspelt
+        diagnostics.error("WINDOW_MISSING", "a window must be specified", place, _WINDOW_HINT)
     return SplitGroupBy((), tuple(keys))
+
+
+def _is_unknown_function(key: tree.Expr) -> bool:
+    if not isinstance(key, tree.Call) or key.prefix:
+        return False
+    return key.name.text.casefold() not in {name.casefold() for name in function_names(with_windows=True)}
+
+
+def _warn_of_positions(keys: Sequence[tree.Expr], diagnostics: Diagnostics) -> None:
+    """Warns of GROUP BY 1, which elsewhere means the first column."""
+    for key in keys:
+        if isinstance(key, tree.Literal):
+            diagnostics.warn(
+                "CONSTANT_KEY",
+                f"GROUP BY {key.value} groups by a constant, not by a column of that place",
+                key.span,
+                "write the column itself",
+            )
 
 
 def bind_windows(

@@ -234,7 +234,7 @@ def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame
         case "LIMIT":
             return after == "DURATION" or (following is not None and following.type == "NUMBER")
         case "OUTER":
-            return after in _BEFORE[word]
+            return after in _BEFORE[word] and previous != "AS"
         case "EXISTS":
             return after == "(" and previous in ("WHERE", "HAVING", "AND", "OR", "NOT", "ON", "WHEN", "LPAR")
         case "TOP":
@@ -244,7 +244,7 @@ def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame
         case _ if word in _MATCH_WORDS:
             return frame.matching and previous not in ("AS", "BY", "COMMA")
         case _ if word in _BEFORE:
-            return after in _BEFORE[word]
+            return after in _BEFORE[word] and previous != "AS"  # behind AS stands a name
         case _:
             return previous in _AFTER.get(word, ())
 

@@ -79,7 +79,7 @@ def _group_item(expr: n.Expr) -> n.GroupItem:
                 raise Malformed("SYNTAX", "Windows( ) names no window", expr.span, _WRITTEN["tumbling"])
             return n.WindowsCall(tuple(_member(arg) for arg in expr.args), expr.span)
         case "window":
-            hint = "write Windows(Window('id', ...), ...)"
+            hint = "write Windows(Window('id', ...), ...), or for one window TumblingWindow(minute, 1)"
             raise Malformed("SYNTAX", "Window('id', ...) stands only inside Windows( )", expr.span, hint)
         case _:
             return _window(expr) or expr
@@ -123,7 +123,9 @@ def _window(call: n.Call) -> n.WindowCall | None:
     durations = _long_form(call, kind) or _short_form(call, kind)
     if durations is None:
         message = f"{call.name.text} is not written with these arguments"
-        raise Malformed("SYNTAX", message, call.span, f"write {_WRITTEN[kind]}")
+        quoted = call.args and isinstance(call.args[0], n.Literal) and isinstance(call.args[0].value, str)
+        hint = f"write {_WRITTEN[kind]}" + (", the unit without quotes" if quoted else "")
+        raise Malformed("SYNTAX", message, call.span, hint)
     keys = call.over.partition_by if call.over else ()
     return n.WindowCall(kind, durations, keys, None, call.span)
 
