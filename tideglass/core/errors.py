@@ -84,8 +84,9 @@ class QueryError(TideglassError):
         self, diagnostics: Sequence[Diagnostic], source: Source, warnings: Sequence[Diagnostic] = ()
     ) -> None:
         self.diagnostics = _by_place(diagnostics)
+        self.warnings = _by_place(warnings)
         self.source = source
-        shown = (*self.diagnostics, *_by_place(warnings))
+        shown = (*self.diagnostics, *self.warnings)
         super().__init__("\n".join(d.render(source) for d in shown))
 
 

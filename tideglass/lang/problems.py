@@ -163,7 +163,7 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
             f"say what is compared: x {'NOT ' if previous.type == 'NOT' else ''}{token.upper()} ...",
         ),
         (
-            expected <= _NAMES and token.type in _CLAUSE_WORDS | {"SEMI", "$END"},
+            expected <= _NAMES | {"STRING"} and token.type in _CLAUSE_WORDS | {"SEMI", "$END"},
             f"a name is missing behind {before}",
         ),
         ("WHEN" in expected and token.type == "THEN", "write CASE WHEN condition THEN value"),
@@ -310,7 +310,7 @@ def _last_resort(tokens: Sequence[Token], index: int, expected: frozenset[str]) 
             "NUMBER" in expected and token.type in _CLAUSE_WORDS,
             f"something is missing before {token.upper()}",
         ),
-        ("NUMBER" in expected and token.type == "$END", "something is missing at the end"),
+        ("NUMBER" in expected and token.type in ("$END", "SEMI"), "something is missing at the end"),
     ]
     return next((text for fits, text in advice if fits), "")
 

@@ -139,7 +139,7 @@ def _repairs(
         if 0 <= at < len(tokens) and not _is_word_of_its_own(tokens, at):
             yield Repair(_changed(scanned, at, at + 1, []), _left_out(scanned[at], at < failed))
     for terminal in (name for name in _PUT_IN if name in expected):
-        if terminal == "AND" and failed + 1 >= len(scanned):
+        if terminal == "AND" and failed + 1 >= len(scanned) and "OR" in expected:
             continue  # nothing would stand behind it
         before = scanned[failed] if failed < len(scanned) else Token("$END", "", start_pos=0, end_pos=0)
         put_in = [_like("NAME" if terminal not in _SPELLED else terminal, _written(terminal), before)]

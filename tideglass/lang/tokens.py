@@ -244,7 +244,8 @@ def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame
         case _ if word in _MATCH_WORDS:
             return frame.matching and previous not in ("AS", "BY", "COMMA")
         case _ if word in _BEFORE:
-            return after in _BEFORE[word] and previous != "AS"  # behind AS stands a name
+            is_name = previous == "AS" and word not in ("CAST", "TRY_CAST")  # as in FROM a AS left JOIN b
+            return after in _BEFORE[word] and not is_name
         case _:
             return previous in _AFTER.get(word, ())
 
