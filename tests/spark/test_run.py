@@ -15,7 +15,7 @@ from project_on_disk import QUERY, OnDisk, disordered, event
 import tideglass
 from tideglass.connect.files import output
 from tideglass.connect.files.written_rows import read_rows
-from tideglass.core.errors import EvaluationError, OutputError, StateError
+from tideglass.core.errors import EvaluationError, InputError, OutputError, StateError
 from tideglass.core.profile import WAITING
 from tideglass.core.rows import rows_of
 from tideglass.job.directory import JobDirectory
@@ -304,5 +304,9 @@ def test_a_row_that_fails_the_query_stops_the_run_and_what_was_committed_stays(
     assert project.rows("high") == ['{"v": 1}', '{"v": 2}']
 
     project.put("0/b.json", [event(3, "a", "00003"), event(4, "a", "4")])
+    with pytest.raises(InputError, match=r"INPUT_CHANGED.*b\.json"):  # it was promised other bytes
+        project.run(batch_bytes=size)
+    project.put("0/b.json", bad)
+    project.make("SELECT TRY_CAST(v AS bigint) AS v INTO high FROM events")
     project.run(batch_bytes=size)
-    assert project.rows("high") == [f'{{"v": {v}}}' for v in (1, 2, 3, 4)]
+    assert project.rows("high") == [f'{{"v": {v}}}' for v in ("1", "2", "4", "null")]
