@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tideglass.spark.dataframes.query import FrameInput
-    from tideglass.spark.dataframes.reference import GivenReference
+    from tideglass.spark.dataframes.reference import InlineReference
 
 #: The partition of metrics that are summed over all of an input.
 ALL_PARTITIONS = "*"
@@ -39,7 +39,7 @@ def query(
     settings: Mapping[str, str] | JobSettings | None = None,
     functions: Mapping[str, str] | None = None,
     key_groups: int | None = None,
-    reference: Mapping[str, GivenReference] | None = None,
+    reference: Mapping[str, InlineReference] | None = None,
 ) -> dict[str, DataFrame]:
     """The outputs of a query as DataFrames: streaming ones if the inputs are, else finished ones.
 
@@ -53,7 +53,7 @@ def query(
     Raises QueryError for a query that cannot run, InputError for an input that cannot be taken.
     """
     from tideglass.spark.dataframes.query import query_frames
-    from tideglass.spark.dataframes.reference import given_references, reference_types
+    from tideglass.spark.dataframes.reference import inline_references, reference_types
 
     job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
     source = saql if isinstance(saql, Source) else Source(saql)
@@ -85,7 +85,7 @@ def query(
     topology = compiled.topology
     belongs_to = (STATE_FORMAT, plan_hash(topology), job_settings.to_json(), topology.key_groups, types)
     job = hashlib.sha256(repr(belongs_to).encode()).hexdigest()[:16]
-    return query_frames(spark, topology, read, types, job, given_references(spark, topology, tables))
+    return query_frames(spark, topology, read, types, job, inline_references(spark, topology, tables))
 
 
 def metrics(of: StreamingQuery | DataFrame) -> Metrics:

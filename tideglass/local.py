@@ -14,8 +14,8 @@ from tideglass.engine.ipc import from_bytes
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, for_driver
 from tideglass.engine.profiled import profiled
-from tideglass.ingress.idle_periods import SeenSilence
-from tideglass.ingress.scan import Scan, ScanState, Silence
+from tideglass.ingress.idle_periods import IdlePeriod
+from tideglass.ingress.scan import IdleTime, Scan, ScanState
 from tideglass.operators.state.store import MemoryState
 from tideglass.plan.topology import Topology, check_partitions
 
@@ -27,8 +27,8 @@ class PartitionBatch:
     input: str
     partition: int
     chunks: Sequence[Chunk] = ()
-    silence: Silence | None = None
-    seen: Sequence[SeenSilence] = ()
+    silence: IdleTime | None = None
+    seen: Sequence[IdlePeriod] = ()
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled, compile_query
-from tideglass.connect.reference.references import GivenRows, given_rows
+from tideglass.connect.reference.references import InlineRows, inline_rows
 from tideglass.connect.rows import ARRIVAL_FIELD, PARTITION_FIELD, Row, partition_of
 from tideglass.connect.rows import chunk_of_rows as rows_as_chunk
 from tideglass.core.errors import InputError, Source
@@ -32,7 +32,7 @@ KEY_GROUPS = 3
 def run(
     query: str | Source,
     inputs: Mapping[str, Sequence[Row]],
-    reference: Mapping[str, GivenRows] | None = None,
+    reference: Mapping[str, InlineRows] | None = None,
     settings: Mapping[str, str] | JobSettings | None = None,
     functions: Mapping[str, str] | None = None,
     engine: Literal["local", "spark"] = "local",
@@ -56,7 +56,7 @@ def run(
     job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
     known = known_inputs or input_infos(inputs, reference or {})
     compiled = compile_rows(query, inputs, job_settings, functions, known_inputs=known)
-    references = given_rows(compiled.topology.references, reference or {})
+    references = inline_rows(compiled.topology.references, reference or {})
     if engine == "spark":
         from tideglass.spark.test_engine import run_on_spark
 
@@ -71,7 +71,7 @@ def run(
 
 
 def input_infos(
-    inputs: Mapping[str, Sequence[Row]], reference: Mapping[str, GivenRows]
+    inputs: Mapping[str, Sequence[Row]], reference: Mapping[str, InlineRows]
 ) -> dict[str, InputInfo] | None:
     """What the binder knows of the inputs of a test; None, so that any name may be one, without reference."""
     if not reference:

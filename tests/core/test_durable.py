@@ -13,7 +13,7 @@ from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.durable import append_lines, read_lines, replace_file, sealed, unsealed
-from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add, read_runs
 
 LINES = ["one", "zwölf", "", "the last"]
@@ -45,14 +45,14 @@ def test_a_torn_line_longer_than_what_is_read_at_once_is_dropped(tmp_path: Path)
 
 
 def silences(path: Path, count: int) -> None:
-    journal = SilenceJournal(path)
+    journal = IdleJournal(path)
     for offset in range(count):
-        report = {"input": "i", "partition": "0", "silence_held": None, "next_offset": offset}
+        report = {"input": "i", "partition": "0", "idle_held": None, "next_offset": offset}
         journal.take({**report, "quiet_until_ticks": 1000 + offset})
 
 
 def known_silences(path: Path) -> list[int]:
-    return [each.offset for each in SilenceJournal(path).of(("i", "0"))]
+    return [each.offset for each in IdleJournal(path).of(("i", "0"))]
 
 
 def runs(path: Path, count: int) -> None:

@@ -16,16 +16,16 @@ from fuzz.trial import Trial, holds
 from tideglass.compile import compile_query
 from tideglass.connect.spec import InputSpec, OutputSpec
 from tideglass.core.errors import Source, StateError
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.read_from import PartitionBegin
 from tideglass.job.directory import JobDirectory
-from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.report import run_journal
 from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, read_runs
 from tideglass.job.report.status import State, Status, read_status, write_status
 from tideglass.job.start.decision import StartMode, StartPlan
 from tideglass.job.start.manifest import STATE_FORMAT, Manifest, identity_of, read_manifest, write_manifest
-from tideglass.job.start.read_plan import Begun
+from tideglass.job.start.read_plan import ReadPlan
 from tideglass.project.settings import from_options
 
 
@@ -75,7 +75,7 @@ def whole() -> dict[str, bytes]:
             run_journal.add(directory.journal, start)
             end = RunEnd(run, "2026-01-01T00:01:00Z", Ended.FINISHED, 3, 10, {"o": 4})
             run_journal.add(directory.journal, end)
-        silences = SilenceJournal(directory.silences)
+        silences = IdleJournal(directory.silences)
         for offset in range(5):
             silences.take(_silence("0", offset))
         write_status(
@@ -85,14 +85,14 @@ def whole() -> dict[str, bytes]:
             ),
         )
         place = directory.generation(1) / "begun.json"
-        part = PartitionBegin(0, [["in.json", 0, 10, 5]], 3, (SeenSilence(1, 2),))
-        Begun({"i": {"0": part}}, {"i": {"0": [["in.json", 0, 10, 5]]}}, 9).save(place)
+        part = PartitionBegin(0, [["in.json", 0, 10, 5]], 3, (IdlePeriod(1, 2),))
+        ReadPlan({"i": {"0": part}}, {"i": {"0": [["in.json", 0, 10, 5]]}}, 9).save(place)
         names = ["manifest.json", "runs.jsonl", "silences.jsonl", "status.json", "generation-0001/begun.json"]
         return {name: (directory.path / name).read_bytes() for name in names}
 
 
 def _silence(partition: str, offset: int) -> dict[str, Any]:
-    quiet = {"quiet_until_ticks": 1000 + offset, "silence_held": False}
+    quiet = {"quiet_until_ticks": 1000 + offset, "idle_held": False}
     return {"input": "i", "partition": partition, "next_offset": offset, **quiet}
 
 
@@ -127,15 +127,15 @@ def _silences(directory: JobDirectory) -> None:
     """The whole lines count, and so does what is added behind a torn one."""
     lines = directory.silences.read_bytes().split(b"\n")[:-1]
     known = [line for line in lines if line in whole()["silences.jsonl"].split(b"\n")]
-    read = SilenceJournal(directory.silences)
+    read = IdleJournal(directory.silences)
     came = read.of(("i", "0"))
     expected = {json.loads(line)["offset"] for line in known if line}
     holds(
         expected <= {each.offset for each in came}, "a whole line of the silences is lost", (expected, came)
     )
     read.take(_silence("new", 77))
-    again = SilenceJournal(directory.silences).of(("i", "new"))
-    holds(SeenSilence(77, 1077) in again, "a silence behind a torn line is lost", again)
+    again = IdleJournal(directory.silences).of(("i", "new"))
+    holds(IdlePeriod(77, 1077) in again, "a silence behind a torn line is lost", again)
 
 
 def _status(directory: JobDirectory) -> None:
@@ -145,7 +145,7 @@ def _status(directory: JobDirectory) -> None:
 
 
 def _begun(directory: JobDirectory) -> None:
-    begun = Begun.load(directory.generation(1) / "begun.json")
+    begun = ReadPlan.load(directory.generation(1) / "begun.json")
     _ = begun.reads_again, begun.positions
 
 

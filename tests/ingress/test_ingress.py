@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tideglass.bind.catalog import InputInfo
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
-from tideglass.connect.reference.references import GivenRows, given_rows
+from tideglass.connect.reference.references import InlineRows, inline_rows
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.events import Fields
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
@@ -27,7 +27,7 @@ from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, for_driver, json_body
 from tideglass.engine.snapshots import Snapshots
-from tideglass.ingress.partition_watermarks import Peers
+from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.read_from import ANEW, InputBegin
 from tideglass.ingress.stream import IngressTask
 from tideglass.local import rows_by_output
@@ -84,7 +84,7 @@ class Frames:
         self,
         query: str = TWO_INPUTS,
         spec: Mapping[str, Any] | None = None,
-        reference: Mapping[str, GivenRows] | None = None,
+        reference: Mapping[str, InlineRows] | None = None,
         shares: int = 1,
         begins: Mapping[str, InputBegin] | None = None,
         key_groups: int = 2,
@@ -98,11 +98,11 @@ class Frames:
         )
         self.topology: Topology = self.compiled.topology
         self.begins = begins or {}
-        self.references = given_rows(self.topology.references, reference or {})
+        self.references = inline_rows(self.topology.references, reference or {})
         self.spec: Mapping[str, Any] = {"arrival": "came", "partition": "p"} if spec is None else spec
         self.shares = shares
         self.folder = tempfile.TemporaryDirectory()
-        self.peers = Peers(Snapshots(self.folder.name))
+        self.peers = PartitionWatermarks(Snapshots(self.folder.name))
         self.batches = 0
         self.states: dict[Any, MemoryState] = {}
         self.messages: list[Message] = []
@@ -210,13 +210,13 @@ def test_any_tasks_batches_and_shares_give_what_the_kit_gives(
     seed: int, tasks: int, batches: int, offsets: bool, query: str, shares: int
 ) -> None:
     rng = random.Random(seed)
-    given_rows = {"a": made(seed, 60), "b": made(seed + 1, 40)}
+    inline_rows = {"a": made(seed, 60), "b": made(seed + 1, 40)}
     spec = {"arrival": "came", "partition": "p"} | ({"offset": "o"} if offsets else {})
     frames = Frames(query, spec, shares=shares)
     waiting: dict[str, list[Row]] = {"a": [], "b": []}
     for batch in range(batches):
         now: dict[str, list[pa.Table]] = {}
-        for name, rows in given_rows.items():
+        for name, rows in inline_rows.items():
             # The first two rows of each input come together: a partition that appears later starts
             # beside its peers, which the kit's, all there from the beginning, do not.
             first = 0 if batch == 0 else 2 + (len(rows) - 2) * batch // batches
@@ -227,7 +227,7 @@ def test_any_tasks_batches_and_shares_give_what_the_kit_gives(
                 now[name] = [table(part) for n in range(tasks) if (part := share[n::tasks])]
         frames.batch(now)
     frames.batch({"a": [], "b": []}, final=True)
-    expected = kit(query, given_rows)
+    expected = kit(query, inline_rows)
     assert {name: both(rows) for name, rows in frames.rows().items()} == {
         name: both(rows) for name, rows in expected.items()
     }
@@ -277,13 +277,13 @@ def test_a_large_batch_is_sent_in_several_partial_aggregates(
 ) -> None:
     monkeypatch.setattr("tideglass.ingress.scan.ROWS_PER_RUN", 7)
     monkeypatch.setattr("tideglass.engine.exchange.CHUNK_BYTES", chunk_bytes)
-    given_rows = {"a": made(3, 60), "b": made(4, 40)}
+    inline_rows = {"a": made(3, 60), "b": made(4, 40)}
     frames = Frames()
     frames.batch(
-        {name: [table(rows[n : n + 5]) for n in range(0, len(rows), 5)] for name, rows in given_rows.items()}
+        {name: [table(rows[n : n + 5]) for n in range(0, len(rows), 5)] for name, rows in inline_rows.items()}
     )
     frames.batch({"a": [], "b": []}, final=True)
-    assert both(frames.rows()["counts"]) == both(kit(TWO_INPUTS, given_rows)["counts"])
+    assert both(frames.rows()["counts"]) == both(kit(TWO_INPUTS, inline_rows)["counts"])
 
 
 @settings(max_examples=20, deadline=None)
@@ -312,7 +312,7 @@ def test_partitions_that_come_and_go_are_the_same_to_one_ingress_and_to_several(
 
 
 def test_a_run_that_has_lost_what_its_partitions_had_come_to_stops(tmp_path: Path) -> None:
-    peers = Peers(Snapshots(str(tmp_path)))
+    peers = PartitionWatermarks(Snapshots(str(tmp_path)))
     assert peers.before(0, "a") == {}
     peers.take(0, [])
     assert peers.before(1, "a") == {}

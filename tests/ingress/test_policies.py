@@ -38,7 +38,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Silence:
+class IdleTime:
     elapsed: int
 
 
@@ -148,7 +148,7 @@ events_ = st.builds(
     event=st.none() | st.integers(-30, 80),
     key=st.none() | st.sampled_from("abcd"),
 )
-histories = st.lists(st.lists(events_, max_size=12) | st.builds(Silence, st.integers(0, 40)), max_size=8)
+histories = st.lists(st.lists(events_, max_size=12) | st.builds(IdleTime, st.integers(0, 40)), max_size=8)
 
 
 @st.composite
@@ -157,7 +157,7 @@ def runs(draw):
     policies, history = draw(policy_sets), draw(histories)
     step = draw(st.integers(0, 30))
     history = [
-        part if isinstance(part, Silence) else [replace(e, arrival=e.arrival + i * step) for e in part]
+        part if isinstance(part, IdleTime) else [replace(e, arrival=e.arrival + i * step) for e in part]
         for i, part in enumerate(history)
     ]
     return policies, policies.application_time and draw(st.booleans()), history
@@ -179,7 +179,7 @@ def play(policies, over, history):
     """All that the kernel says about each event of a history, and the last state."""
     ingress, told = Ingress(), []
     for part in history:
-        if isinstance(part, Silence):
+        if isinstance(part, IdleTime):
             ingress = idle(policies, ingress, part.elapsed)
             continue
         placed = chunk_of(policies, ingress, part, over=over, trace=True)
@@ -201,7 +201,7 @@ def test_the_kernel_decides_every_event_as_the_row_at_a_time_rule_does(run):
     policies, over, history = run
     rule, expected = Rule(policies, over), []
     for part in history:
-        if isinstance(part, Silence):
+        if isinstance(part, IdleTime):
             rule.on_silence(part.elapsed)
             continue
         for event in part:
@@ -221,7 +221,7 @@ def test_how_events_are_cut_into_chunks_changes_nothing(run, data):
     policies, over, history = run
     recut = []
     for part in history:
-        if isinstance(part, Silence) or not part:
+        if isinstance(part, IdleTime) or not part:
             recut.append(part)
             continue
         cut = data.draw(st.integers(0, len(part)))
@@ -236,7 +236,7 @@ def test_how_events_are_cut_into_chunks_changes_nothing(run, data):
 @given(runs())
 def test_counters_add_up_watermarks_never_fall_and_nothing_is_behind_them(run):
     policies, over, history = run
-    events = [e for part in history if not isinstance(part, Silence) for e in part]
+    events = [e for part in history if not isinstance(part, IdleTime) for e in part]
     told, ingress = play(policies, over, history)
     counters = ingress.counters
     assert counters.input_events == len(events) == counters.accepted + counters.adjusted + counters.dropped
@@ -255,7 +255,7 @@ def test_the_state_survives_being_written_and_read_after_every_chunk(run):
     policies, over, history = run
     ingress = Ingress()
     for part in history:
-        if isinstance(part, Silence):
+        if isinstance(part, IdleTime):
             ingress = idle(policies, ingress, part.elapsed)
         else:
             ingress = chunk_of(policies, ingress, part, over=over).ingress
@@ -271,7 +271,7 @@ def test_a_substream_not_ahead_of_the_floor_can_be_forgotten_and_is(run):
     policies = replace(policies, application_time=True)
     lean, full, seen = Ingress(), Ingress(), {}
     for part in history:
-        if isinstance(part, Silence):
+        if isinstance(part, IdleTime):
             lean, full = idle(policies, lean, part.elapsed), idle(policies, full, part.elapsed)
         else:
             of_lean = chunk_of(policies, lean, part, over=True, trace=True)
@@ -302,7 +302,7 @@ def test_the_advances_of_all_chunks_make_the_substreams_progress(run):
     policies = replace(policies, application_time=True)
     ingress, told = Ingress(), {}
     for part in history:
-        if isinstance(part, Silence):
+        if isinstance(part, IdleTime):
             ingress = idle(policies, ingress, part.elapsed)
             continue
         placed = chunk_of(policies, ingress, part, over=True)

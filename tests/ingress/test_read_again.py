@@ -17,7 +17,7 @@ from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
 from tideglass.engine.messages import Kind
 from tideglass.ingress.idle_periods import first_reaching
 from tideglass.ingress.read_from import InputBegin, PartitionBegin
-from tideglass.job.progress.idle_journal import SilenceJournal
+from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.plan.read_back import read_backs
 
 SPEC = {"arrival": "came", "partition": "p", "offset": "o"}
@@ -67,7 +67,7 @@ class Run:
     queues: Queues
     frames: Frames
     rng: random.Random
-    journal: SilenceJournal
+    journal: IdleJournal
     read: dict[str, dict[str, int]] = field(default_factory=dict[str, Any])
     told: int = 0
 
@@ -164,7 +164,7 @@ def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
     folder = tmp_path_factory.mktemp("journal")
     queues = queues_of(seed, 70)
     rng = random.Random(seed)
-    first = Run(queues, Frames(query, SPEC, begins=every_partition()), rng, SilenceJournal(folder / "first"))
+    first = Run(queues, Frames(query, SPEC, begins=every_partition()), rng, IdleJournal(folder / "first"))
     now_ms = 1_000_000
     for number in range(batches):
         now_ms += waits[number % len(waits)] if waits else 0
@@ -176,7 +176,7 @@ def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
         queues,
         Frames(query, SPEC, begins=begins, key_groups=key_groups),
         rng,
-        SilenceJournal(folder / "second"),
+        IdleJournal(folder / "second"),
         read={name: dict(of) for name, of in firsts.items()},
     )
     while any(second.read[name][p] < n for name, of in stopped_read.items() for p, n in of.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.reference.references import given_rows
+from tideglass.connect.reference.references import inline_rows
 from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
 from tideglass.job.options import Job
@@ -31,6 +31,6 @@ def rows_of_job(job: Job) -> dict[str, list[dict[str, Any]]]:
         for name, spec in job.references.items()
         if spec.path is not None
     }
-    driver = LocalDriver(topology, references=given_rows(topology.references, known))
+    driver = LocalDriver(topology, references=inline_rows(topology.references, known))
     tables = rows_by_output(topology, driver.run(batches, final=True))
     return {name: rows_in_order(parts) for name, parts in tables.items()}

@@ -18,10 +18,10 @@ from tideglass.ingress.decisions import Counters
 from tideglass.job.directory import AT_ONCE, JobDirectory
 from tideglass.job.lock import RunLock
 from tideglass.job.report.metrics import Metrics
-from tideglass.job.report.reporter import Account, signals
+from tideglass.job.report.reporter import Reporter, signals
 from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add, read_runs
 from tideglass.job.report.status import State, Status, read_status
-from tideglass.job.start.begin import Beginning
+from tideglass.job.start.begin import RunSetup
 from tideglass.job.start.decision import StartMode, StartPlan
 
 START = RunStart(1, "2026-01-01T00:00:00Z", 1, False, "beginning", "first start", "the beginning", 7, "here")
@@ -37,8 +37,8 @@ def directory(tmp_path: Path) -> Iterator[JobDirectory]:
 
 
 @pytest.fixture
-def account(directory: JobDirectory) -> Account:
-    return Account("tolls", directory, Beginning(START, PLAN, None), Metrics())
+def account(directory: JobDirectory) -> Reporter:
+    return Reporter("tolls", directory, RunSetup(START, PLAN, None), Metrics())
 
 
 def report(events: int, rejected: int) -> dict[str, Any]:
@@ -71,19 +71,19 @@ def once(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def status_of(account: Account) -> Status:
+def status_of(account: Reporter) -> Status:
     found = read_status(account.directory)
     assert found is not None
     return found
 
 
-def end_of(account: Account) -> RunEnd:
+def end_of(account: Reporter) -> RunEnd:
     (run,) = read_runs(account.directory.journal)
     assert run.end is not None
     return run.end
 
 
-def test_states_from_start_to_end(account: Account):
+def test_states_from_start_to_end(account: Reporter):
     with account:
         with account.changing() as metrics:  # what an earlier run had counted
             metrics.output_rows["counts"] = 1
@@ -104,14 +104,14 @@ def test_states_from_start_to_end(account: Account):
     assert (end.how, end.batches, end.events, end.rows) == (Ended.FINISHED, 1, 3, {"counts": 2})
 
 
-def test_a_run_that_waits_for_its_first_event_runs(account: Account):
+def test_a_run_that_waits_for_its_first_event_runs(account: Reporter):
     with account:
         account.running()
         once(lambda: status_of(account).state is State.RUNNING)
         assert status_of(account).batches == 0
 
 
-def test_a_run_that_is_asked_to_stop_before_its_first_batch_is_stopping(account: Account):
+def test_a_run_that_is_asked_to_stop_before_its_first_batch_is_stopping(account: Reporter):
     with account:
         account.ask()
         once(lambda: status_of(account).state is State.STOPPING)
@@ -119,7 +119,7 @@ def test_a_run_that_is_asked_to_stop_before_its_first_batch_is_stopping(account:
         assert status_of(account).state is State.STOPPING
 
 
-def test_broken_input_degrades_a_run_and_is_its_last_error(account: Account):
+def test_broken_input_degrades_a_run_and_is_its_last_error(account: Reporter):
     with account:
         account.running()
         with account.changing() as metrics:
@@ -130,7 +130,7 @@ def test_broken_input_degrades_a_run_and_is_its_last_error(account: Account):
         assert status_of(account).counters["DeserializationError"] == 1
 
 
-def test_the_file_stop_asks_a_run_to_stop(account: Account):
+def test_the_file_stop_asks_a_run_to_stop(account: Reporter):
     with account:
         account.running()
         account.directory.stop.touch()
@@ -140,13 +140,13 @@ def test_the_file_stop_asks_a_run_to_stop(account: Account):
     assert not account.directory.stop.exists()
 
 
-def test_a_run_that_ends_as_soon_as_it_is_asked_has_been_stopped(account: Account):
+def test_a_run_that_ends_as_soon_as_it_is_asked_has_been_stopped(account: Reporter):
     with account:
         account.directory.stop.touch()
     assert end_of(account).how is Ended.STOPPED
 
 
-def test_a_first_signal_asks_and_a_second_breaks_off(account: Account):
+def test_a_first_signal_asks_and_a_second_breaks_off(account: Reporter):
     before = signal.getsignal(signal.SIGTERM)
 
     def twice() -> None:
@@ -165,7 +165,7 @@ def test_a_first_signal_asks_and_a_second_breaks_off(account: Account):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_stop_at_once_breaks_off_without_a_signal_from_outside(account: Account):
+def test_stop_at_once_breaks_off_without_a_signal_from_outside(account: Reporter):
     def asked_at_once() -> None:
         with account, signals(account):
             account.directory.stop.write_text(AT_ONCE)
@@ -177,7 +177,7 @@ def test_stop_at_once_breaks_off_without_a_signal_from_outside(account: Account)
     assert end_of(account).how is Ended.BROKEN_OFF
 
 
-def test_signals_taken_by_others_can_be_taken_back(account: Account):
+def test_signals_taken_by_others_can_be_taken_back(account: Reporter):
     with account, signals(account) as take:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         take()
@@ -185,7 +185,7 @@ def test_signals_taken_by_others_can_be_taken_back(account: Account):
         assert account.asked.is_set()
 
 
-def test_outside_of_the_main_thread_signals_are_left_alone(account: Account):
+def test_outside_of_the_main_thread_signals_are_left_alone(account: Reporter):
     before = signal.getsignal(signal.SIGTERM)
     seen: list[Any] = []
 
@@ -200,7 +200,7 @@ def test_outside_of_the_main_thread_signals_are_left_alone(account: Account):
     assert seen == [before]
 
 
-def test_an_error_ends_a_run_as_failed_with_its_words(account: Account):
+def test_an_error_ends_a_run_as_failed_with_its_words(account: Reporter):
     with pytest.raises(EvaluationError), account:
         raise EvaluationError("'three' is no bigint")
     assert (end_of(account).how, end_of(account).error) == (Ended.FAILED, "'three' is no bigint")
@@ -208,6 +208,6 @@ def test_an_error_ends_a_run_as_failed_with_its_words(account: Account):
     assert (found.state, found.error) == (State.FAILED, "'three' is no bigint")
 
 
-def test_a_status_of_another_version_is_no_status(account: Account):
+def test_a_status_of_another_version_is_no_status(account: Reporter):
     account.directory.status.write_text(json.dumps({"state": "Running", "novel": 1}))
     assert read_status(account.directory) is None

@@ -20,7 +20,7 @@ from tideglass.job.directory import JobDirectory
 from tideglass.job.progress.counts import Counts
 from tideglass.job.report.run_journal import Ended, read_runs
 from tideglass.job.runner import RunOptions, plan_job
-from tideglass.job.start.begin import Beginning, begin
+from tideglass.job.start.begin import RunSetup, begin
 from tideglass.job.start.manifest import STATE_FORMAT, read_manifest
 from tideglass.project.project import load_project
 
@@ -56,7 +56,7 @@ class Bench:
         path = self.folder / "JobConfig.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | changed))
 
-    def begin(self, **options: Any) -> Beginning:
+    def begin(self, **options: Any) -> RunSetup:
         chosen: dict[str, Any] = {"once": True, "cores": 2, **options}
         return begin(plan_job(load_project(self.folder), RunOptions(**chosen)), self.directory, no_broker)
 

@@ -16,13 +16,13 @@ from tideglass.core.errors import InputError, StateError
 from tideglass.core.events import Fields
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
 from tideglass.engine.snapshots import Snapshots
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.scan import ScanState
-from tideglass.job.progress.idle_journal import LONGEST_BYTES, SilenceJournal
-from tideglass.job.progress.stop_point import LeftPartition, stopped
+from tideglass.job.progress.idle_journal import LONGEST_BYTES, IdleJournal
+from tideglass.job.progress.stop_point import PartitionStopPoint, stopped
 from tideglass.job.start.files import begin
-from tideglass.job.start.read_plan import BEGUN, Begun
+from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
 from tideglass.plan.read_back import ReadBack
 
 N = Fields((("n",),))
@@ -43,7 +43,7 @@ def source_of(folder: Path, by_field: bool = True) -> dict[str, FileInput]:
     return {"in": FileInput(InputSpec(name="in", path=folder, arrival=arrival, partitions="folders"))}
 
 
-def read(sources: Mapping[str, FileInput], begun: Begun, partition: str = "0") -> list[int]:
+def read(sources: Mapping[str, FileInput], begun: ReadPlan, partition: str = "0") -> list[int]:
     """The numbers a run reads that begins there."""
     source = FileInput(sources["in"].spec, begun.recorded["in"])
     start = {name: list(each.position) for name, each in begun.begins["in"].items()}
@@ -52,13 +52,13 @@ def read(sources: Mapping[str, FileInput], begun: Begun, partition: str = "0") -
     return [n for chunk in chunks for n in chunk.table["$payload.n"].to_pylist()]
 
 
-def left(sources: Mapping[str, FileInput], number: int = 0) -> dict[str, dict[str, LeftPartition]]:
+def left(sources: Mapping[str, FileInput], number: int = 0) -> dict[str, dict[str, PartitionStopPoint]]:
     latest = sources["in"].latest({})
-    return {"in": {name: LeftPartition(number, pieces, 0) for name, pieces in latest.items()}}
+    return {"in": {name: PartitionStopPoint(number, pieces, 0) for name, pieces in latest.items()}}
 
 
-def no_journal(folder: Path) -> SilenceJournal:
-    return SilenceJournal(folder / "silences.jsonl")
+def no_journal(folder: Path) -> IdleJournal:
+    return IdleJournal(folder / "silences.jsonl")
 
 
 def test_reading_begins_the_span_and_the_early_limit_before_the_output(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_events_that_silence_raised_are_read_though_they_arrived_before(tmp_path
     journal.take(report)
     begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)
     assert 8 <= read(sources, begun)[0] <= 12
-    assert begun.begins["in"]["0"].seen == (SeenSilence(place, 35 * TICKS_PER_SECOND),)
+    assert begun.begins["in"]["0"].seen == (IdlePeriod(place, 35 * TICKS_PER_SECOND),)
 
 
 def test_what_begun_says_outlives_the_process(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_what_begun_says_outlives_the_process(tmp_path: Path) -> None:
     journal.take(told(3, 5))
     begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, left(sources), journal)
     begun.save(tmp_path / "state" / "begun.json")
-    again = Begun.load(tmp_path / "state" / "begun.json")
+    again = ReadPlan.load(tmp_path / "state" / "begun.json")
     assert read(sources, again) == read(sources, begun)
     assert again.begins["in"]["0"].seen == begun.begins["in"]["0"].seen
-    assert Begun.load(tmp_path / "other.json") == Begun()
+    assert ReadPlan.load(tmp_path / "other.json") == ReadPlan()
 
 
 # ---------------------------------------------------------------- retention
@@ -157,7 +157,7 @@ def test_where_a_run_stopped_is_read_from_what_it_had_committed(tmp_path: Path) 
     state = ScanState({0: Ingress(event_watermark_ticks=70), 1: Ingress(floor_ticks=60)})
     Snapshots(str(tmp_path / "ingress")).save("in/0", 7, state.to_bytes())
     found = stopped(tmp_path)
-    assert found.left == {"in": {"0": LeftPartition(2, [["a.json", 0, 9, 1]], 60)}}
+    assert found.left == {"in": {"0": PartitionStopPoint(2, [["a.json", 0, 9, 1]], 60)}}
     assert (found.watermark_ticks, found.ended) == (60, False)
 
 
@@ -168,7 +168,7 @@ def test_one_stopped_while_it_read_again_has_come_no_further_than_the_one_before
     put(tmp_path / "in" / "1" / "a.json", range(50))  # a partition the run before has not seen
     ticks = 40 * TICKS_PER_SECOND
     begun = begin(sources, BACK, ticks, known, no_journal(tmp_path), behind_ticks=ticks)
-    begun.save(tmp_path / "state" / BEGUN)
+    begun.save(tmp_path / "state" / READ_PLAN)
     again = stopped(tmp_path / "state")
     assert again.watermark_ticks == ticks
     assert again.left["in"]["0"].position == known["in"]["0"].position
@@ -200,40 +200,40 @@ def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 def told(next_offset: int, until_ticks: int | None, held: bool | None = None) -> dict[str, Any]:
     """What the report of a scan says of silence."""
     place = {"input": "in", "partition": "0", "next_offset": next_offset}
-    return {**place, "quiet_until_ticks": until_ticks, "silence_held": held}
+    return {**place, "quiet_until_ticks": until_ticks, "idle_held": held}
 
 
 def test_the_last_word_on_a_place_counts_and_survives(tmp_path: Path) -> None:
     path = tmp_path / "job" / "silences.jsonl"
-    journal = SilenceJournal(path)
+    journal = IdleJournal(path)
     for next_offset, until_ticks in ((5, 10), (5, 30), (5, 20), (9, 40), (9, None)):
         journal.take(told(next_offset, until_ticks))
         journal.take(told(next_offset, until_ticks))
     assert path.read_text().count("\n") == 3
     with open(path, "a") as file:
         file.write('{"input":"in","par')  # killed while it wrote
-    again = SilenceJournal(path)
-    assert again.of(("in", "0")) == (SeenSilence(5, 30), SeenSilence(9, 40))
+    again = IdleJournal(path)
+    assert again.of(("in", "0")) == (IdlePeriod(5, 30), IdlePeriod(9, 40))
     assert again.of(("in", "1")) == ()
     again.forget()
-    assert SilenceJournal(path).of(("in", "0")) == ()
+    assert IdleJournal(path).of(("in", "0")) == ()
 
 
 def test_a_long_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "silences.jsonl"
-    journal = SilenceJournal(path)
+    journal = IdleJournal(path)
     journal.take(told(5, 1))
     with open(path, "a") as file:
         file.write(path.read_text() * (LONGEST_BYTES // 50))
     journal.take(told(5, 2))
-    assert SilenceJournal(path).of(("in", "0")) == (SeenSilence(5, 2),)
+    assert IdleJournal(path).of(("in", "0")) == (IdlePeriod(5, 2),)
     assert path.stat().st_size < 200
 
 
 def test_an_idle_period_that_changed_nothing_is_forgotten(tmp_path: Path) -> None:
-    journal = SilenceJournal(tmp_path / "silences.jsonl")
+    journal = IdleJournal(tmp_path / "silences.jsonl")
     journal.take({"level": 1, "key_group": 0, "watermark_ticks": 0})  # of a stage
     journal.take(told(5, 10))
     journal.take(told(9, 20, held=False))  # the next event came earlier than estimated
     journal.take(told(12, None, held=True))
-    assert journal.of(("in", "0")) == (SeenSilence(5, 10),)
+    assert journal.of(("in", "0")) == (IdlePeriod(5, 10),)

@@ -18,8 +18,8 @@ NOTHING = StartFacts(
     read_backs={"clicks": ReadBack(100, 30, None)},
     read_backs_behind={"clicks": ReadBack(110, 30, None)},
 )
-BEGUN = StartPlan(3, False, StartMode.TIME, "asked", {"clicks": 500}, {"counts": 600})
-STOPPED = replace(NOTHING, generation=3, begun=BEGUN, stopped_ticks=800)
+READ_PLAN = StartPlan(3, False, StartMode.TIME, "asked", {"clicks": 500}, {"counts": 600})
+STOPPED = replace(NOTHING, generation=3, begun=READ_PLAN, stopped_ticks=800)
 CHANGED = replace(STOPPED, changes=("the step 'a' is new",))
 LAST = StartRequest(StartMode.LAST_STOPPED)
 

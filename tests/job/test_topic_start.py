@@ -18,24 +18,24 @@ from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND, TICKS_PER_SECOND
 from tideglass.engine.snapshots import Snapshots
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.read_from import PartitionBegin
 from tideglass.ingress.scan import ScanState
 from tideglass.job.options import Job, RunOptions
-from tideglass.job.progress.idle_journal import SilenceJournal
-from tideglass.job.progress.topic_progress import ENDING, TopicPlace
+from tideglass.job.progress.idle_journal import IdleJournal
+from tideglass.job.progress.topic_progress import ENDING, TopicProgress
 from tideglass.job.runner import plan_job
-from tideglass.job.start.begin import Beginning
+from tideglass.job.start.begin import RunSetup
 from tideglass.job.start.begin import begin as begin_job
 from tideglass.job.start.decision import StartMode
-from tideglass.job.start.read_plan import BEGUN, Begun
-from tideglass.job.start.topics import Look, Offsets, begin_topics, input_begin
+from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
+from tideglass.job.start.topics import Offsets, TopicLookup, begin_topics, input_begin
 from tideglass.project.project import ProjectInput, load_project
 
 TOLL = {"toll": TopicInput("toll", "b:9092", "toll-1")}
 NOW_TICKS = 1000 * TICKS_PER_SECOND
-NO_SILENCES = SilenceJournal(Path("there is none"))
+NO_SILENCES = IdleJournal(Path("there is none"))
 WHOLE = HeldPartition(earliest=0, end=90, oldest_ms=10_000, found=40)
 
 
@@ -117,9 +117,9 @@ def test_what_is_gone_is_missed_where_it_may_have_been_stamped_late_enough(
 
 
 def test_the_offsets_outlive_the_process(tmp_path: Path) -> None:
-    begun = Begun(offsets=begin({0: WHOLE}))
+    begun = ReadPlan(offsets=begin({0: WHOLE}))
     begun.save(tmp_path / "begun.json")
-    assert Begun.load(tmp_path / "begun.json") == begun
+    assert ReadPlan.load(tmp_path / "begun.json") == begun
 
 
 # ---------------------------------------------------------------- in a job
@@ -149,11 +149,11 @@ def job(
     return plan_job(project, RunOptions(**{"live": True, "cores": 2, **chosen}))
 
 
-def started(bench: Bench, look: Look = no_broker, **options: Any) -> Beginning:
+def started(bench: Bench, look: TopicLookup = no_broker, **options: Any) -> RunSetup:
     return begin_job(job(bench, **options), bench.directory, look)
 
 
-def answer(held: HeldPartition) -> Look:
+def answer(held: HeldPartition) -> TopicLookup:
     return lambda topic, from_ms: {0: held}
 
 
@@ -224,12 +224,12 @@ def leave(bench: Bench, offsets: Mapping[str, int], watermarks: Mapping[str, int
         partition: {"readers": [{"watermark_ticks": seconds * TICKS_PER_SECOND}]}
         for partition, seconds in watermarks.items()
     }
-    TopicPlace(4, offsets={"sensor": offsets}, reports={"sensor": reports}, **words).save(
+    TopicProgress(4, offsets={"sensor": offsets}, reports={"sensor": reports}, **words).save(
         bench.directory.generation(1)
     )
 
 
-def answers(held: Mapping[int, HeldPartition], asked: list[int | None] | None = None) -> Look:
+def answers(held: Mapping[int, HeldPartition], asked: list[int | None] | None = None) -> TopicLookup:
     def look(topic: TopicInput, from_ms: int | None) -> Mapping[int, HeldPartition]:
         if asked is not None:
             asked.append(from_ms)
@@ -308,7 +308,7 @@ def test_a_run_stopped_while_it_read_again_has_not_come_further_than_the_one_bef
     leave(bench, {"0": 70}, {"0": 520})
     bench.query(OTHER)
     second = started(bench, answer(WHOLE))
-    place = TopicPlace(1, False, {"sensor": {"0": 65}}, {"sensor": {}})
+    place = TopicProgress(1, False, {"sensor": {"0": 65}}, {"sensor": {}})
     place.save(bench.directory.generation(2))
     bench.query(OTHER.replace("100", "50"))
     third = started(bench, answer(WHOLE))
@@ -357,7 +357,7 @@ def test_files_beside_a_topic_are_gone_on_with_where_they_were_when_its_last_row
     bench.query(BOTH.replace("10)", "30)"))
     third = started(bench, answer(WHOLE), more=folder)
     assert (third.begun.recorded, third.begun.places) == (again.begun.recorded, again.begun.places)
-    TopicPlace(0, False, {"sensor": {"0": 60}}).save(bench.directory.generation(3))
+    TopicProgress(0, False, {"sensor": {"0": 60}}).save(bench.directory.generation(3))
     bench.query(BOTH.replace("10)", "40)"))
     fourth = started(bench, answer(WHOLE), more=folder)
     assert (fourth.begun.recorded, fourth.begun.places) == (again.begun.recorded, again.begun.places)
@@ -376,13 +376,13 @@ def test_silence_that_raised_events_is_reached_back_to(bench: Bench) -> None:
     started(bench, answer(HeldPartition(earliest=0, end=0)))
     leave(bench, {"0": 70}, {"0": 520})
     offset = 12 * EVENTS_OF_A_MESSAGE
-    report = {"input": "sensor", "partition": "0", "next_offset": offset, "silence_held": None}
-    SilenceJournal(bench.directory.silences).take(report | {"quiet_until_ticks": 515 * TICKS_PER_SECOND})
+    report = {"input": "sensor", "partition": "0", "next_offset": offset, "idle_held": None}
+    IdleJournal(bench.directory.silences).take(report | {"quiet_until_ticks": 515 * TICKS_PER_SECOND})
     bench.query(OTHER)
     again = started(bench, answer(WHOLE))
     assert again.begun.offsets == {"sensor": {"0": 12}}
     (begin,) = again.begun.begins["sensor"].values()
-    assert begin.seen == (SeenSilence(offset, 515 * TICKS_PER_SECOND),)
+    assert begin.seen == (IdlePeriod(offset, 515 * TICKS_PER_SECOND),)
 
 
 def test_nothing_is_written_when_the_range_is_gone(bench: Bench) -> None:
@@ -394,4 +394,4 @@ def test_nothing_is_written_when_the_range_is_gone(bench: Bench) -> None:
     assert bench.everything() == before
     partial = started(bench, gone, **at, accept_partial=True)
     assert partial.begun.offsets == {"sensor": {"0": 30}}
-    assert Begun.load(bench.directory.generation(1) / BEGUN).offsets == partial.begun.offsets
+    assert ReadPlan.load(bench.directory.generation(1) / READ_PLAN).offsets == partial.begun.offsets

@@ -145,9 +145,9 @@ NUMBERS = st.sampled_from([1, 2, 0.1, -0.25, 1e16, -1e16, 1e300, -1e300, 5e-324,
 )
 @settings(max_examples=60, deadline=None)
 def test_moving_sums_are_exact_and_do_not_depend_on_batches(
-    given_rows: list[tuple[int, str, Any]], cuts: list[int], length: int
+    inline_rows: list[tuple[int, str, Any]], cuts: list[int], length: int
 ) -> None:
-    ordered = sorted(given_rows, key=lambda row: row[0])
+    ordered = sorted(inline_rows, key=lambda row: row[0])
     kernel, state = AnalyticFunctions([total(length * SECOND)]), MemoryState()
     found: list[dict[str, Any]] = []
     start = 0
@@ -205,14 +205,14 @@ def detector(size: int, change_point: bool, seconds: float = 10) -> AnomalySpec:
 )
 @settings(deadline=None, max_examples=40)
 def test_detectors_give_the_same_bits_in_any_batches(
-    given_rows: list[tuple[int, str, float]], sizes: list[int]
+    inline_rows: list[tuple[int, str, float]], sizes: list[int]
 ) -> None:
-    given_rows.sort()
+    inline_rows.sort()
     specs = [detector(12, change_point, seconds) for change_point, seconds in ((False, 15), (True, 20))]
-    at_once = advance(AnalyticFunctions(specs), MemoryState(), 99, rows(*given_rows))
+    at_once = advance(AnalyticFunctions(specs), MemoryState(), 99, rows(*inline_rows))
     kernel, state, place, found = AnalyticFunctions(specs), MemoryState(), 0, list[dict[str, Any]]()
-    while place < len(given_rows):
-        batch = given_rows[place : place + sizes[place % len(sizes)]]
+    while place < len(inline_rows):
+        batch = inline_rows[place : place + sizes[place % len(sizes)]]
         found += advance(kernel, state, batch[0][0], rows(*batch, first_offset=place))
         place += len(batch)
     found += advance(kernel, state, 99)
@@ -233,8 +233,8 @@ def test_detectors_keep_the_history_of_a_key_only() -> None:
 
 def test_a_value_as_large_as_floats_go_is_judged() -> None:
     kernel = AnalyticFunctions([detector(2, False)])
-    given_rows = [(n / 10, "a", value) for n, value in enumerate((1e308, -1e308, 1e308, -1.7e308, 1.7e308))]
-    out = advance(kernel, MemoryState(), 99, rows(*given_rows))
+    inline_rows = [(n / 10, "a", value) for n, value in enumerate((1e308, -1e308, 1e308, -1.7e308, 1.7e308))]
+    out = advance(kernel, MemoryState(), 99, rows(*inline_rows))
     scores = [json.loads(row["dFalse"]) if isinstance(row["dFalse"], str) else row["dFalse"] for row in out]
     below_one_deviation = (math.erfc(0.0) + math.erfc(math.sqrt(2))) / 4
     assert scores[0] == {"IsAnomaly": 0, "Score": 0.5}

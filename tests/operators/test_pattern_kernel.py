@@ -159,7 +159,7 @@ def test_matches_are_told_however_many_starts_there_are(monkeypatch: pytest.Monk
 
 
 def test_too_many_ways_at_once_stop_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tideglass.operators.patterns.nfa.MOST_WAYS", 5)
+    monkeypatch.setattr("tideglass.operators.patterns.nfa.MAX_THREADS", 5)
     states = (
         PatternState(((0, 1), (-1, 1)), False),
         PatternState(((-1, 0), (1, 2)), False),

@@ -9,26 +9,26 @@ from tests.job.local_run import rows_of_job
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
 from tideglass.job.runner import plan_job
-from tideglass.project.input_option import GivenInput, given_input, given_inputs
+from tideglass.project.input_option import InputOption, given_input, given_inputs
 from tideglass.project.project import load_project
 
 
 @pytest.mark.parametrize(
     ("text", "given"),
     [
-        ("a.json", GivenInput(Path("a.json"))),
-        ("a,b.json", GivenInput(Path("a,b.json"))),
-        ("a,b=c.json", GivenInput(Path("a,b=c.json"))),
-        ("a,b.json,arrival=at", GivenInput(Path("a,b.json"), "at")),
+        ("a.json", InputOption(Path("a.json"))),
+        ("a,b.json", InputOption(Path("a,b.json"))),
+        ("a,b=c.json", InputOption(Path("a,b=c.json"))),
+        ("a,b.json,arrival=at", InputOption(Path("a,b.json"), "at")),
         (
             "f,partitions=folders,arrival=x.at,arrival-format=epoch_seconds",
-            GivenInput(Path("f"), "x.at", "epoch_seconds", "folders"),
+            InputOption(Path("f"), "x.at", "epoch_seconds", "folders"),
         ),
-        ("f,format=csv,delimiter=semicolon", GivenInput(Path("f"), file_format="csv", delimiter=";")),
-        ("f,rotation=rename", GivenInput(Path("f"), rotation="rename")),
-        ("f,,arrival=x.json", GivenInput(Path("f,arrival=x.json"))),
-        ("f,,arrival=x.json,arrival=at", GivenInput(Path("f,arrival=x.json"), "at")),
-        ("f,arrival=a,b", GivenInput(Path("f"), "a,b")),
+        ("f,format=csv,delimiter=semicolon", InputOption(Path("f"), file_format="csv", delimiter=";")),
+        ("f,rotation=rename", InputOption(Path("f"), rotation="rename")),
+        ("f,,arrival=x.json", InputOption(Path("f,arrival=x.json"))),
+        ("f,,arrival=x.json,arrival=at", InputOption(Path("f,arrival=x.json"), "at")),
+        ("f,arrival=a,b", InputOption(Path("f"), "a,b")),
     ],
 )
 def test_choices_stand_behind_a_path_which_may_hold_commas(text, given):

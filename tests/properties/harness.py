@@ -14,17 +14,17 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from tideglass.compile import Compiled
-from tideglass.connect.reference.references import NO_REFERENCES, References, given_rows
+from tideglass.connect.reference.references import NO_REFERENCES, References, inline_rows
 from tideglass.core.errors import EvaluationError, QueryError
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP
-from tideglass.engine.emit_filter import GivenFrom
+from tideglass.engine.emit_filter import OutputFilter
 from tideglass.engine.exchange import RowSink, Sink
 from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.engine.key_group import KeyGroupTask, joint
 from tideglass.engine.messages import Kind, Message
-from tideglass.ingress.idle_periods import SeenSilence, first_reaching
-from tideglass.ingress.scan import Chunk, ScanState, Silence
+from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
+from tideglass.ingress.scan import Chunk, IdleTime, ScanState
 from tideglass.job.report.metrics import Metrics
 from tideglass.local import LocalDriver, LocalState, PartitionBatch, rows_by_output
 from tideglass.operators.progress import Progress
@@ -98,7 +98,7 @@ class Played:
     watched: Watched
     batches: int
     tables: Mapping[str, list[pa.Table]] = field(default_factory=dict[str, Any])
-    silences: dict[Place, list[SeenSilence]] = field(default_factory=dict[Any, Any])
+    silences: dict[Place, list[IdlePeriod]] = field(default_factory=dict[Any, Any])
     stop: Stop | None = None
 
 
@@ -121,7 +121,7 @@ class Begin:
 
     read_from_ticks: Mapping[str, int | None] = field(default_factory=dict[str, Any])
     from_ticks: Mapping[str, int] = field(default_factory=dict[str, int])
-    silences: Mapping[Place, Sequence[SeenSilence]] = field(default_factory=dict[Any, Any])
+    silences: Mapping[Place, Sequence[IdlePeriod]] = field(default_factory=dict[Any, Any])
     raised_from_ticks: Mapping[str, int | None] = field(default_factory=dict[str, Any])
     behind: Stop | None = None
 
@@ -268,16 +268,16 @@ def play(
     begin = begin or Begin()
     compiled = compiled_for(query, inputs, settings, manner.key_groups, reference, functions)
     topology = compiled.topology
-    references = given_rows(topology.references, reference or {})
+    references = inline_rows(topology.references, reference or {})
     queues = queues_of(topology, inputs, partitions)
     given = {place: begin.first(place, rows) for place, rows in queues.items()}
-    sink = GivenFrom(RowSink(), begin.from_ticks)
+    sink = OutputFilter(RowSink(), begin.from_ticks)
     driver = LocalDriver(topology, sink, references)
     for place, first in given.items():
         driver.state.scans[place] = ScanState(next_offset=first).to_bytes()
     metrics, watched = Metrics(), Watched()
     messages: list[Message] = []
-    told: dict[Place, list[SeenSilence]] = {}
+    told: dict[Place, list[IdlePeriod]] = {}
     batches = 0
 
     def run(shares: list[PartitionBatch], final: bool, keep: bool = True) -> None:
@@ -332,16 +332,16 @@ def play(
     return Played(compiled, rows_out, metrics, watched, batches, tables, told, stop)
 
 
-def take_silence(told: dict[Place, list[SeenSilence]], report: Mapping[str, Any]) -> None:
+def take_silence(told: dict[Place, list[IdlePeriod]], report: Mapping[str, Any]) -> None:
     """What a scan says of an idle period; one that proves to have changed nothing is forgotten."""
     if "input" not in report:
         return
     known = told.setdefault((report["input"], int(report["partition"])), [])
-    if report["silence_held"]:
+    if report["idle_held"]:
         last = max((each.offset for each in known if each.offset < report["next_offset"]), default=None)
         known[:] = [each for each in known if each.offset != last]
     if report["quiet_until_ticks"] is not None:
-        known.append(SeenSilence(report["next_offset"], report["quiet_until_ticks"]))
+        known.append(IdlePeriod(report["next_offset"], report["quiet_until_ticks"]))
 
 
 def watch(driver: LocalDriver, watched: Watched) -> None:
@@ -373,14 +373,14 @@ def chunks_of(
     ]
 
 
-def silence_of(rows: Sequence[Row], given: int, share: float) -> Silence | None:
+def silence_of(rows: Sequence[Row], given: int, share: float) -> IdleTime | None:
     """A share of the true wait between the last event given and the next one."""
     arrivals = [parse_ticks(row[ARRIVAL_FIELD]) or 0 for row in rows]
     started = min(arrivals, default=0)
     since = arrivals[given - 1] if given else started
     until = arrivals[given] if given < len(rows) else since + 36_000_000_000
     elapsed = int((until - since) * share)
-    return Silence(elapsed) if given else Silence(elapsed, started)
+    return IdleTime(elapsed) if given else IdleTime(elapsed, started)
 
 
 def exact(rows: Mapping[str, Rows]) -> dict[str, list[str]]:

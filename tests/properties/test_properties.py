@@ -107,9 +107,9 @@ def test_every_event_is_accepted_adjusted_dropped_or_rejected_and_counted_once(
     assert expected is not None
     for (_, partition, _), facts in came.metrics.partitions.items():
         counters = facts.counters
-        given_rows = sum(str(row["_partition"]) == partition for row in rows)
+        inline_rows = sum(str(row["_partition"]) == partition for row in rows)
         kept = sum(str(row["PartitionId"]) == partition for row in expected["output"])
-        assert counters.accepted + counters.adjusted + counters.dropped + facts.rejected == given_rows
+        assert counters.accepted + counters.adjusted + counters.dropped + facts.rejected == inline_rows
         assert counters.accepted + counters.adjusted == kept
         assert facts.rejected == (partition == "1")
         assert facts.final

@@ -42,7 +42,7 @@ from tideglass.core.errors import EvaluationError, InputError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.core.values import rows_of
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.plan.read_back import read_backs
 
 #: What is built by operators of every kind, each with state of its own.
@@ -91,7 +91,7 @@ def undisturbed(trial: Trial, silences: tuple[float, ...] = (), manner: Manner =
         raise
 
 
-def given_rows(came: Played, from_ticks: int = BEFORE_ALL_TICKS) -> Given:
+def inline_rows(came: Played, from_ticks: int = BEFORE_ALL_TICKS) -> Given:
     """The rows of every output stamped from a time on, in which every bit and every type shows."""
     return {
         name: Counter(text for table in tables for text in _texts(table, from_ticks))
@@ -126,7 +126,7 @@ def at(seconds: float) -> int:
     return ticks
 
 
-def behind(first: Played, trial: Trial, silences: Mapping[Place, list[SeenSilence]]) -> Begin:
+def behind(first: Played, trial: Trial, silences: Mapping[Place, list[IdlePeriod]]) -> Begin:
     """How to go on where a run was stopped, from its inputs alone."""
     assert first.stop is not None
     least_ticks = min(first.stop.watermark_ticks.values())
@@ -148,7 +148,7 @@ def test_from_its_output_time_on_a_run_equals_the_undisturbed_one(
     start_ticks = at(seconds)
     whole = undisturbed(trial)
     again = played(trial, manner, begin=begin_at(trial, start_ticks))
-    assert given_rows(again) == given_rows(whole, start_ticks)
+    assert inline_rows(again) == inline_rows(whole, start_ticks)
 
 
 @pytest.mark.parametrize("kind", ["windows", "projections", "joins", "windows over windows"])
@@ -169,7 +169,7 @@ def test_a_replay_sees_the_idle_periods_of_the_first_reading(
     whole = undisturbed(trial, silences, Manner(takes=(2, 1)))
     begin = replace(begin_at(trial, start_ticks), silences=dict(whole.silences))
     again = played(trial, manner, begin=begin)
-    assert given_rows(again) == given_rows(whole, start_ticks)
+    assert inline_rows(again) == inline_rows(whole, start_ticks)
 
 
 # ---------------------------------------------------------------- where the last run stopped
@@ -185,8 +185,8 @@ def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
     whole = undisturbed(trial)
     first = played(trial, before, stop_after=batches)
     second = played(trial, after, begin=behind(first, trial, {}))
-    both = {name: rows + given_rows(second)[name] for name, rows in given_rows(first).items()}
-    assert both == given_rows(whole)
+    both = {name: rows + inline_rows(second)[name] for name, rows in inline_rows(first).items()}
+    assert both == inline_rows(whole)
 
 
 @pytest.mark.parametrize("kind", ["windows", "projections", "joins", "analytic functions", "patterns"])
@@ -213,8 +213,8 @@ def test_what_silence_let_a_stopped_run_give_is_not_given_again(
     whole = undisturbed(trial)
     first = played(trial, before, silences=silences, stop_after=batches)
     second = played(trial, after, begin=behind(first, trial, first.silences))
-    both = {name: rows + given_rows(second)[name] for name, rows in given_rows(first).items()}
-    assert both == given_rows(whole)
+    both = {name: rows + inline_rows(second)[name] for name, rows in inline_rows(first).items()}
+    assert both == inline_rows(whole)
 
 
 # ---------------------------------------------------------------- how far back
@@ -230,12 +230,12 @@ def test_less_than_the_read_back_is_not_enough() -> None:
     query = "SELECT SUM(v) AS s, System.Timestamp() AS at FROM events TIMESTAMP BY t GROUP BY "
     trial = Trial(query + "HoppingWindow(second, 10, 1)", {"events": rows}, {"early_arrival": "4s"})
     start_ticks = at(13)
-    whole = given_rows(undisturbed(trial), start_ticks)
+    whole = inline_rows(undisturbed(trial), start_ticks)
     begin = begin_at(trial, start_ticks)
     assert begin.read_from_ticks == {"events": at(-1)}
-    assert given_rows(played(trial, AT_ONCE, begin=begin)) == whole
+    assert inline_rows(played(trial, AT_ONCE, begin=begin)) == whole
     less = replace(begin, read_from_ticks={"events": at(1)})
-    assert given_rows(played(trial, AT_ONCE, begin=less)) != whole
+    assert inline_rows(played(trial, AT_ONCE, begin=less)) != whole
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from tideglass.plan.topology import LookingUp, Op, Topology
+from tideglass.plan.topology import Op, ReferenceJoinSpec, Topology
 
 #: Fields of operators that name one other operator, or several.
 ONE_OPERATOR = ("source", "send")
@@ -59,7 +59,7 @@ def moved(op: Op, by: int, readers_by: int, place: int) -> Op:
         value = getattr(op, each.name)
         if each.name == "reader":
             changed["reader"] = value + readers_by
-        elif isinstance(value, LookingUp):
+        elif isinstance(value, ReferenceJoinSpec):
             changed[each.name] = replace(value, input=qualified(place, value.input))
         elif each.name == "output":
             changed["output"] = qualified(place, value)

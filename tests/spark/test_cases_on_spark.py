@@ -15,7 +15,7 @@ from cases import Case, Rows, case_paths, compare_outputs, load
 from cookbook import FOLDER
 from merged import merged, own, qualified
 
-from tideglass.connect.reference.references import given_rows
+from tideglass.connect.reference.references import inline_rows
 from tideglass.core.errors import EvaluationError, QueryError, TideglassError
 from tideglass.plan.topology import Topology
 from tideglass.project.settings import from_options
@@ -105,7 +105,7 @@ def rows_of_job(names: tuple[str, ...]) -> dict[str, dict[str, Rows]]:
         for place, (case, _) in enumerate(chosen)
         for name, rows in case.reference.items()
     }
-    tables = run_on_spark(whole, inputs, references=given_rows(whole.references, reference))
+    tables = run_on_spark(whole, inputs, references=inline_rows(whole.references, reference))
     return {
         case.name: {name: rows_in_order(parts) for name, parts in own(place, tables).items()}
         for place, (case, _) in enumerate(chosen)

@@ -39,18 +39,18 @@ from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.read_from import ANEW
 from tideglass.ingress.stream import IngressTask
 from tideglass.job.directory import JobDirectory
-from tideglass.job.progress.idle_journal import SilenceJournal
-from tideglass.job.progress.restore import is_read_again, positions_behind
-from tideglass.job.progress.topic_progress import REPLAYED, TopicPlace
+from tideglass.job.progress.idle_journal import IdleJournal
+from tideglass.job.progress.restore import is_read_again, positions_after
+from tideglass.job.progress.topic_progress import REPLAYED, TopicProgress
 from tideglass.job.runner import RunOptions, plan_job
-from tideglass.job.start.begin import Beginning, begin
+from tideglass.job.start.begin import RunSetup, begin
 from tideglass.job.start.decision import StartMode
 from tideglass.job.start.topics import input_begin
 from tideglass.local import rows_by_output
 from tideglass.operators.state.store import MemoryState
 from tideglass.project.project import ProjectInput, load_project
 from tideglass.spark.file_source import JobReader, SourceJob
-from tideglass.spark.kafka.query import Telling, ToldReader
+from tideglass.spark.kafka.query import ControlJob, ControlReader
 from tideglass.spark.key_numbers import key_numbers
 from tideglass.testing import rows_in_order
 
@@ -147,14 +147,14 @@ class Run:
         self.ending = False
         self.begun = self.begin()
         self.state = self.directory.generation(self.begun.plan.generation)
-        self.place = TopicPlace()
-        self.silences = SilenceJournal(self.directory.silences)
+        self.place = TopicProgress()
+        self.silences = IdleJournal(self.directory.silences)
         began = self.begun.begun
         self.read = {p: began.offsets["a"].get(p, 0) for p in PARTITIONS}
         self.told: dict[str, Any] = self.teller().initialOffset()
         self.own: dict[str, Any] = self.source().initialOffset()
 
-    def begin(self) -> Beginning:
+    def begin(self) -> RunSetup:
         self.job = self.plan(once=False)
         return begin(self.job, self.directory, self.look)
 
@@ -203,13 +203,15 @@ class Run:
                 tasks=2,
                 stop_file=str(self.folder / "stop"),
                 begins={name: of for name, of in began.begins.items() if name in self.job.inputs},
-                gives_replayed=began.behind_ticks is None,
+                emits_replayed=began.behind_ticks is None,
                 replayed_file=self.replayed,
             )
         )
 
-    def teller(self) -> ToldReader:
-        return ToldReader(Telling((0,), self.job.options.once, self.ending, self.replayed, NO_REFERENCES))
+    def teller(self) -> ControlReader:
+        return ControlReader(
+            ControlJob((0,), self.job.options.once, self.ending, self.replayed, NO_REFERENCES)
+        )
 
     def batch(self, most: int = 6, wait_ms: int = 0) -> bool:
         """One batch, unless there is nothing for it."""
@@ -244,7 +246,7 @@ class Run:
         numbers = key_numbers(self.job.compiled.topology.key_groups)
         return replace(sent, key_group=numbers.index(sent.key_group))
 
-    def ingress(self, read: Mapping[str, int], words: Any, teller: ToldReader) -> list[Message]:
+    def ingress(self, read: Mapping[str, int], words: Any, teller: ControlReader) -> list[Message]:
         topology = self.job.compiled.topology
         needed = topology.fields["a"]
         fields = Fields(needed.paths, needed.whole, needed.payload_types)
@@ -286,7 +288,7 @@ class Run:
         self.place = self.place.behind(self.batches, checkpoint, ("a",), told)
         self.place.save(self.state)
         inputs, began = source.job.inputs, self.begun.begun
-        read = positions_behind(self.batches, checkpoint, inputs, began, self.place)
+        read = positions_after(self.batches, checkpoint, inputs, began, self.place)
         if self.replayed and is_read_again(began, inputs, self.place, read):
             Path(self.replayed).touch()
 

@@ -16,7 +16,7 @@ from test_kafka_run import QUERY, SETTINGS, Live, at, bag, events, expected, sto
 from tideglass.core.errors import InputError
 from tideglass.core.time import format_ticks, parse_ticks
 from tideglass.job.directory import JobDirectory
-from tideglass.job.progress.topic_progress import TopicPlace
+from tideglass.job.progress.topic_progress import TopicProgress
 from tideglass.job.report.run_journal import read_runs
 from tideglass.job.start.decision import StartMode
 from tideglass.project.project import Project, ProjectInput
@@ -86,7 +86,7 @@ def test_another_query_in_other_key_groups_goes_on_behind_the_rows_of_the_one_be
     live.send(given)
     assert live.run(stop, most_messages=400).events == 400
     before = {name: live.rows(name) for name in ("counts", "high")}
-    place = TopicPlace.load(directory.generation(1))
+    place = TopicProgress.load(directory.generation(1))
     reached = format_ticks(min(place.watermark_ticks("events", partition) for partition in "01"))
 
     (tmp_path / "job" / "job.asaql").write_text(CHANGED)

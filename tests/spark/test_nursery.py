@@ -33,8 +33,8 @@ MODULES = {
 #: As a job does: a nursery is started, and the job goes on.
 JOB = """
 import sys, time
-from tideglass.spark.session.fork_server import start_nursery
-print(start_nursery(), flush=True)
+from tideglass.spark.session.fork_server import start_fork_server
+print(start_fork_server(), flush=True)
 sys.stdin.read()
 """
 

@@ -25,7 +25,7 @@ from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.decisions import Counters
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.read_from import PartitionBegin
 from tideglass.project.settings import from_options
 from tideglass.spark.file_source import JobReader, SourceJob
@@ -196,7 +196,7 @@ def replayed(source: FileInput, recorded: dict[str, Any], begin: PartitionBegin)
     return {
         "inputs": (replace(source, recorded=recorded),),
         "begins": {"events": {"0": begin}},
-        "gives_replayed": False,
+        "emits_replayed": False,
     }
 
 
@@ -246,7 +246,7 @@ def test_nothing_new_is_read_while_other_inputs_are_read_again(tmp_path: Path) -
     write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
     files, told = folders(tmp_path / "in", finished=False), tmp_path / "replayed"
     recorded = files.latest({})
-    silence = SeenSilence(1 << 40, ticks_of(100))
+    silence = IdlePeriod(1 << 40, ticks_of(100))
     begin = PartitionBegin(0, recorded["0"], 1 << 40, (silence,))
     source = reader(tmp_path, files, finished=False)
     options = replayed(files, recorded, begin) | {"replayed_file": str(told)}
@@ -269,7 +269,7 @@ def test_a_run_begins_in_the_middle_with_the_watermark_silence_had_left(tmp_path
     files = folders(tmp_path / "in", finished=False)
     every = files.latest({})["0"]
     half = int(every[0][2]) // 39 * 20
-    silence = SeenSilence(5, ticks_of(100))
+    silence = IdlePeriod(5, ticks_of(100))
     begin = PartitionBegin(3, [[every[0][0], 0, half, every[0][3]]], half, (silence,))
     source = reader(tmp_path, files, finished=False)
     source = JobReader(replace(source.job, **replayed(files, {}, begin)))
@@ -285,7 +285,7 @@ def test_a_run_that_begins_at_the_end_of_what_is_there_still_tells_its_watermark
     write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
     files = folders(tmp_path / "in", finished=False)
     every = files.latest({})["0"]
-    begin = PartitionBegin(0, every, 1 << 40, (SeenSilence(1 << 40, ticks_of(100)),))
+    begin = PartitionBegin(0, every, 1 << 40, (IdlePeriod(1 << 40, ticks_of(100)),))
     source = reader(tmp_path, files, finished=False)
     source = JobReader(replace(source.job, **replayed(files, {"0": every}, begin)))
     first = next_batch(source, None)

@@ -10,10 +10,10 @@ from tideglass.evaluate.program import RowCondition
 from tideglass.operators.patterns.nfa import Definition, EventTest
 from tideglass.operators.patterns.operator import Patterns
 from tideglass.plan.expressions import Call, Expr, conjunction, references
-from tideglass.plan.topology import Matching
+from tideglass.plan.topology import PatternSpec
 
 
-def patterns_of(matching: Matching, level: str) -> Patterns:
+def patterns_of(matching: PatternSpec, level: str) -> Patterns:
     """The kernel of a pattern.
 
     What a condition says of the event alone is asked once for each event, the rest for each way that comes

@@ -13,7 +13,7 @@ from tideglass.engine.messages import Kind, Message
 
 
 @dataclass(frozen=True, slots=True)
-class GivenFrom:
+class OutputFilter:
     """A sink that lets through rows stamped at or after their output's start (`asa.md` 7.2). Picklable.
 
     from_ticks: per output; one that is absent gives all its rows.

@@ -14,7 +14,7 @@ from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind, Message, json_body
-from tideglass.engine.sender_watermarks import Heard
+from tideglass.engine.sender_watermarks import SenderWatermarks
 from tideglass.engine.stage import Stage
 from tideglass.evaluate.failed_rows import Failed, added, of_plain, to_plain
 from tideglass.operators.progress import Progress
@@ -88,7 +88,7 @@ class KeyGroupTask:
                     sender = (int(send), message.sender)
                     marks[sender] = Progress(watermark_ticks, ahead.get(sender))
         if self.remembers and self._receives:
-            heard = Heard.load(state_of(self._state_ids[self._receives[0].id]))
+            heard = SenderWatermarks.load(state_of(self._state_ids[self._receives[0].id]))
             heard.take(marks)
             marks = heard.marks
         by_send: dict[int, list[Progress]] = {}

@@ -20,7 +20,7 @@ from tideglass.core.values import unify
 from tideglass.evaluate.program import Program, RowCondition
 from tideglass.operators.joins.reference import ReferenceJoin, ReferenceTable, by_snapshot
 from tideglass.plan.expressions import references
-from tideglass.plan.topology import LookingUp
+from tideglass.plan.topology import ReferenceJoinSpec
 
 #: Snapshots of one join that are kept ready: the one that holds, those late and early events meet.
 KEPT_SNAPSHOTS = 3
@@ -33,7 +33,7 @@ _tables: OrderedDict[Any, OrderedDict[Snapshot, ReferenceTable]] = OrderedDict()
 class ReferenceLookup:
     """One join with reference data. Made once per stage; the tables are the process's."""
 
-    def __init__(self, looking_up: LookingUp, all_references: References, level: str) -> None:
+    def __init__(self, looking_up: ReferenceJoinSpec, all_references: References, level: str) -> None:
         self.looking_up = looking_up
         self._references = all_references
         self._level = level

@@ -23,7 +23,7 @@ _MARKS = "heard"
 
 
 @dataclass(slots=True)
-class Heard:
+class SenderWatermarks:
     """The last mark of every sender, by exchange and sender; kept in the state of an operator.
 
     The watermarks are one small value. Substreams ahead of theirs are a value each, written when they change.
@@ -33,7 +33,7 @@ class Heard:
     marks: dict[tuple[int, str], Progress]
 
     @classmethod
-    def load(cls, state: State) -> Heard:
+    def load(cls, state: State) -> SenderWatermarks:
         saved = state.get(_MARKS)
         if saved is None:
             return cls(state, {})

@@ -18,16 +18,16 @@ from tideglass.core.types import OFFSET
 
 
 @dataclass(frozen=True, slots=True)
-class SeenSilence:
+class IdlePeriod:
     """Behind all events of a partition before `offset`, arrival was estimated at `until_ticks`."""
 
     offset: int
     until_ticks: int
 
 
-def between_silences(
-    table: pa.Table, silences: Sequence[SeenSilence]
-) -> Iterator[tuple[tuple[SeenSilence, ...], pa.Table]]:
+def between_idle_periods(
+    table: pa.Table, silences: Sequence[IdlePeriod]
+) -> Iterator[tuple[tuple[IdlePeriod, ...], pa.Table]]:
     """The events of a chunk, cut wherever there was silence: the silences before each part, and the part.
 
     silences: those not yet applied, ascending by offset. Those behind the last event are in no answer.
@@ -40,7 +40,7 @@ def between_silences(
         yield before, table.slice(start, end - start)
 
 
-def first_reaching(silences: Sequence[SeenSilence], until_ticks: int) -> int | None:
+def first_reaching(silences: Sequence[IdlePeriod], until_ticks: int) -> int | None:
     """The place from which on arrival was estimated at `until_ticks` or later, if it ever was.
 
     Events behind it that arrived earlier than that were raised all the same.

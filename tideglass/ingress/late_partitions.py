@@ -18,7 +18,7 @@ import pyarrow as pa
 from tideglass.core.events import Chunk
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import ARRIVAL
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.scan import Scan, ScanState
 
@@ -30,7 +30,7 @@ class Share:
     number: int
     chunks: Sequence[Chunk]
     state: ScanState
-    seen: Sequence[SeenSilence] = ()
+    seen: Sequence[IdlePeriod] = ()
 
 
 def born(

@@ -23,7 +23,7 @@ _SENDER = "peers"
 
 
 @dataclass(frozen=True, slots=True)
-class Peers:
+class PartitionWatermarks:
     """The book of watermarks. Picklable; written by the driver, read by tasks."""
 
     snapshots: Snapshots

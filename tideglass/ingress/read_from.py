@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.scan import ScanState
 
 
@@ -21,7 +21,7 @@ class PartitionBegin:
     number: int
     position: Sequence[Sequence[Any]] = ()
     next_offset: int = 0
-    seen: tuple[SeenSilence, ...] = field(default=())
+    seen: tuple[IdlePeriod, ...] = field(default=())
 
     @property
     def state(self) -> ScanState:

@@ -46,7 +46,7 @@ from tideglass.engine.stage import Stage
 from tideglass.evaluate.failed_rows import Failed, added, of_plain, to_plain
 from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program
-from tideglass.ingress.idle_periods import SeenSilence, between_silences
+from tideglass.ingress.idle_periods import IdlePeriod, between_idle_periods
 from tideglass.ingress.partition_time import Ingress, watermarks
 from tideglass.ingress.policies import estimated_arrival_ticks, idle_until, place
 from tideglass.operators.progress import Progress, partition_name
@@ -191,7 +191,7 @@ def saved_state(snapshots: Snapshots, sender: str, batch: int) -> ScanState:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
+class IdleTime:
     """How long a partition has been silent at the end of a batch, in ticks; journaled by the caller."""
 
     elapsed_ticks: int = 0
@@ -230,8 +230,8 @@ class Scan:
         state: ScanState,
         exchange: Exchange,
         *,
-        silence: Silence | None = None,
-        seen: Sequence[SeenSilence] = (),
+        silence: IdleTime | None = None,
+        seen: Sequence[IdlePeriod] = (),
         gives: bool = True,
         final: bool = False,
         known: Known | None = None,
@@ -254,20 +254,20 @@ class Scan:
         failed = dict(state.failed)
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
         count, next_offset = 0, state.next_offset
-        silence_held: bool | None = None
+        idle_held: bool | None = None
         for chunk in map(partial(self._identified, partition_name), chunks):
             totals["rejected"] += sum(r.count for r in chunk.rejected)
             totals["bytes"] += chunk.bytes_read
             errors += [asdict(r) for r in chunk.rejected]
-            for before, table in between_silences(chunk.table, seen):
+            for before, table in between_idle_periods(chunk.table, seen):
                 ingress = self._idle_until(ingress, before)
                 for reader in self.readers:
                     rows, ingress[reader.id] = self._place(reader, partition, table, ingress[reader.id])
                     gathered[reader.id].append(rows)
             if chunk.table.num_rows:
                 was_quiet = state.quiet_until_ticks != BEFORE_ALL_TICKS
-                if silence_held is None and was_quiet and not chunk.table[ARRIVAL].null_count:
-                    silence_held = chunk.table[ARRIVAL][0].as_py() >= state.quiet_until_ticks
+                if idle_held is None and was_quiet and not chunk.table[ARRIVAL].null_count:
+                    idle_held = chunk.table[ARRIVAL][0].as_py() >= state.quiet_until_ticks
                 next_offset = chunk.table[OFFSET][-1].as_py() + 1
             count += chunk.table.num_rows
             if count >= ROWS_PER_RUN:
@@ -283,7 +283,7 @@ class Scan:
         quiet_ticks = state.quiet_until_ticks if next_offset == state.next_offset else BEFORE_ALL_TICKS
         if quiet_until_ticks is not None:
             quiet_ticks = max(quiet_ticks, quiet_until_ticks)
-            ingress = self._idle_until(ingress, [SeenSilence(next_offset, quiet_until_ticks)])
+            ingress = self._idle_until(ingress, [IdlePeriod(next_offset, quiet_until_ticks)])
         failed = added(failed, self._run(gathered, exchange, held, known))
         progress = {r.id: _progress(r, partition, ingress[r.id], final) for r in self.readers}
         self._release(held, progress, exchange)
@@ -293,16 +293,16 @@ class Scan:
         waiting = {number: table for number, table in held.items() if table.num_rows}
         after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
         report = after.report(self.input_name, partition_name, errors[:20], final=final)
-        told = {"quiet_until_ticks": quiet_until_ticks, "silence_held": silence_held}
+        told = {"quiet_until_ticks": quiet_until_ticks, "idle_held": idle_held}
         exchange.report(report | told | {"gives": gives})
         return exchange.messages(), after
 
     def behind(
-        self, partition: int, table: pa.Table, ingress: Mapping[int, Ingress], seen: Sequence[SeenSilence]
+        self, partition: int, table: pa.Table, ingress: Mapping[int, Ingress], seen: Sequence[IdlePeriod]
     ) -> dict[int, Ingress]:
         """Every reader's state behind events of a partition; where their rows go is not asked."""
         after = dict(ingress)
-        for before, part in between_silences(table, seen):
+        for before, part in between_idle_periods(table, seen):
             after = self._idle_until(after, before)
             after = {r.id: self._place(r, partition, part, after[r.id])[1] for r in self.readers}
         return after
@@ -315,7 +315,7 @@ class Scan:
         column = typed_field(column_name((EVENT_ID,)), Type.NVARCHAR)
         return replace(chunk, table=chunk.table.append_column(column, ids))
 
-    def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[SeenSilence]) -> dict[int, Ingress]:
+    def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[IdlePeriod]) -> dict[int, Ingress]:
         """Every reader's state after the silences; how they are ordered does not matter."""
         if not silences:
             return ingress

@@ -28,11 +28,11 @@ from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND
 from tideglass.core.types import OFFSET
 from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.messages import Kind, Message, json_body
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.partition_watermarks import Watermarks
 from tideglass.ingress.read_from import ANEW, InputBegin
-from tideglass.ingress.scan import Scan, ScanState, Silence
+from tideglass.ingress.scan import IdleTime, Scan, ScanState
 from tideglass.operators.state.store import State
 from tideglass.plan.topology import Topology, check_partitions
 
@@ -214,7 +214,7 @@ class IngressTask:
         began = self.begin.partitions.get(partition)
         return ScanState() if began is None else began.state
 
-    def _seen(self, partition: str) -> Sequence[SeenSilence]:
+    def _seen(self, partition: str) -> Sequence[IdlePeriod]:
         began = self.begin.partitions.get(partition)
         return () if began is None else began.seen
 
@@ -294,16 +294,16 @@ def _is_mute(state: ScanState, chunks: Mapping[str, Sequence[Chunk]], name: str)
     return name not in chunks and not state.heard
 
 
-def _silence(each: Seen, now_ms: int) -> Silence | None:
-    silent_ms = now_ms - each.since_ms
-    if silent_ms <= 0:
+def _silence(each: Seen, now_ms: int) -> IdleTime | None:
+    idle_ms = now_ms - each.since_ms
+    if idle_ms <= 0:
         return None
-    return Silence(silent_ms * TICKS_PER_MILLISECOND, each.since_ms * TICKS_PER_MILLISECOND)
+    return IdleTime(idle_ms * TICKS_PER_MILLISECOND, each.since_ms * TICKS_PER_MILLISECOND)
 
 
-def _beside(newest_ticks: int) -> Silence | None:
+def _beside(newest_ticks: int) -> IdleTime | None:
     """The silence of a partition that has never given anything: its broker's clock is that of its peers."""
-    return None if newest_ticks == BEFORE_ALL_TICKS else Silence(0, newest_ticks)
+    return None if newest_ticks == BEFORE_ALL_TICKS else IdleTime(0, newest_ticks)
 
 
 def _name(partition: str) -> str:

@@ -10,7 +10,7 @@ from tideglass.compile import Compiled
 from tideglass.connect.kafka.topic import TopicInput, TopicOutput
 from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
 from tideglass.job.start.decision import StartMode, StartRequest
-from tideglass.project.input_option import GivenInput
+from tideglass.project.input_option import InputOption
 from tideglass.project.settings import JobSettings
 
 
@@ -31,7 +31,7 @@ class RunOptions:
     for the journal; None: it was not the command.
     """
 
-    inputs: Mapping[str, Path | GivenInput] = field(default_factory=dict[str, Path | GivenInput])
+    inputs: Mapping[str, Path | InputOption] = field(default_factory=dict[str, Path | InputOption])
     outputs: Mapping[str, str] = field(default_factory=dict[str, str])
     once: bool = False
     run_directory: Path | None = None
@@ -54,10 +54,10 @@ class RunOptions:
     def start(self) -> StartRequest:
         return StartRequest(self.start_mode, self.start_at_ticks, self.fresh, self.accept_partial)
 
-    def given(self, name: str) -> GivenInput | None:
+    def given(self, name: str) -> InputOption | None:
         """The files named for an input, whatever the case of its name."""
         found = next((each for key, each in self.inputs.items() if key.casefold() == name.casefold()), None)
-        return found if found is None or isinstance(found, GivenInput) else GivenInput(Path(found))
+        return found if found is None or isinstance(found, InputOption) else InputOption(Path(found))
 
 
 @dataclass(frozen=True, slots=True)

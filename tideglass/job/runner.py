@@ -28,30 +28,30 @@ from tideglass.core.errors import ProjectError, TideglassError
 from tideglass.core.file_names import folder_name
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.core.types import ARRIVAL, PARTITION
-from tideglass.engine.emit_filter import GivenFrom
+from tideglass.engine.emit_filter import OutputFilter
 from tideglass.engine.emit_filter import given as rows_given
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.snapshots import Snapshots
-from tideglass.ingress.partition_watermarks import Peers
+from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.job.arrival_warnings import arrival_warnings
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import RunLock
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
 from tideglass.job.progress.counts import Counts
-from tideglass.job.progress.idle_journal import SilenceJournal
-from tideglass.job.progress.restore import is_read_again, positions_behind, recover
-from tideglass.job.progress.topic_progress import ENDING, REPLAYED, TopicPlace
+from tideglass.job.progress.idle_journal import IdleJournal
+from tideglass.job.progress.restore import is_read_again, positions_after, recover
+from tideglass.job.progress.topic_progress import ENDING, REPLAYED, TopicProgress
 from tideglass.job.report.catch_up import Positions
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
-from tideglass.job.report.reporter import Account, signals
+from tideglass.job.report.reporter import Reporter, signals
 from tideglass.job.report.run_journal import RunStart
-from tideglass.job.start.begin import Beginning, begin
+from tideglass.job.start.begin import RunSetup, begin
 from tideglass.job.start.integrity import state_problem
 from tideglass.job.start.manifest import read_manifest
 from tideglass.job.start.topics import input_begin
-from tideglass.project.input_option import GivenInput, hint_of_path
+from tideglass.project.input_option import InputOption, hint_of_path
 from tideglass.project.inputs import OUTSIDE, ProjectInput
 from tideglass.project.project import Project
 
@@ -66,7 +66,7 @@ _Found = TypeVar("_Found")
 #: Called after every batch: its number, what it gave, and the metrics so far.
 Watch = Callable[[int, BatchRows, Metrics], None]
 #: Called once the start is decided and written down, before the first batch.
-Begun = Callable[[RunStart], None]
+OnStart = Callable[[RunStart], None]
 
 
 def plan_job(project: Project, options: RunOptions) -> Job:
@@ -138,7 +138,7 @@ def _known_inputs(project: Project, options: RunOptions) -> dict[str, InputInfo]
     }
 
 
-def _metadata(known: ProjectInput | None, given: GivenInput | None, live: bool) -> frozenset[str]:
+def _metadata(known: ProjectInput | None, given: InputOption | None, live: bool) -> frozenset[str]:
     """Names of what an input says of its events, with the files a user names for it."""
     told = frozenset[str]() if known is None else known.metadata(live and given is None)
     if given is None:
@@ -161,7 +161,7 @@ def run(
     job: Job,
     watch: Watch | None = None,
     spark: SparkSession | None = None,
-    begun: Begun | None = None,
+    begun: OnStart | None = None,
     profile: Profile | None = None,
 ) -> Metrics:
     """Run the job until its input is finished (`once`) or the process is told to stop.
@@ -186,11 +186,11 @@ def run(
         if begun is not None:
             begun(beginning.start)
         metrics = Metrics()
-        with Account(job.name, directory, beginning, metrics) as account, signals(account) as take_signals:
+        with Reporter(job.name, directory, beginning, metrics) as account, signals(account) as take_signals:
             state = directory.generation(beginning.plan.generation)
             there = {name: look(topic, None) for name, topic in job.topics.items()}
             with account.changing():
-                place, counts = TopicPlace.load(state), Counts.load(state)
+                place, counts = TopicProgress.load(state), Counts.load(state)
                 recover(metrics, beginning, state, _files(job, beginning), place, counts, there)
             with _naming_damage(state / "checkpoint"):
                 query = _start(job, account, watch, spark, profile)
@@ -217,18 +217,18 @@ def _naming_damage(checkpoint: Path) -> Generator[None]:
         raise problem from error
 
 
-def _files(job: Job, beginning: Beginning) -> tuple[FileInput, ...]:
+def _files(job: Job, beginning: RunSetup) -> tuple[FileInput, ...]:
     """The inputs of files, which read first what an earlier run had read."""
     recorded = beginning.begun.recorded
     return tuple(FileInput(spec, recorded.get(name, {})) for name, spec in job.inputs.items())
 
 
-def _ending(directory: JobDirectory, beginning: Beginning) -> Path:
+def _ending(directory: JobDirectory, beginning: RunSetup) -> Path:
     """The file that is there once a run with topics has read what it was to read."""
     return directory.generation(beginning.plan.generation) / ENDING
 
 
-def _wait(query: StreamingQuery, account: Account, profile: Profile | None) -> None:
+def _wait(query: StreamingQuery, account: Reporter, profile: Profile | None) -> None:
     from tideglass.spark.query import wait, waits_for_events
     from tideglass.spark.task_times import QueryBooks
 
@@ -247,7 +247,7 @@ def _wait(query: StreamingQuery, account: Account, profile: Profile | None) -> N
 
 
 def _start(
-    job: Job, account: Account, watch: Watch | None, spark: SparkSession | None, profile: Profile | None
+    job: Job, account: Reporter, watch: Watch | None, spark: SparkSession | None, profile: Profile | None
 ) -> StreamingQuery:
     from tideglass.spark.file_source import SourceJob
     from tideglass.spark.kafka.query import LiveJob, start_live
@@ -271,7 +271,7 @@ def _start(
         references.find(None if job.options.once else time.time_ns() // NANOSECONDS_PER_TICK)
     session = _session(job, directory, spark)
     checkpoint = state / "checkpoint"
-    place = TopicPlace.load(state) if job.topics else TopicPlace()
+    place = TopicProgress.load(state) if job.topics else TopicProgress()
     counts = Counts.load(state)
     replayed = state / REPLAYED
     # Where topics are read again, all inputs go on to what is new in one batch.
@@ -280,7 +280,7 @@ def _start(
         topology=topology,
         inputs=inputs,
         snapshots=snapshots,
-        sink=GivenFrom(TaskSink(dict(job.outputs)), dict(beginning.plan.emit_from_ticks)),
+        sink=OutputFilter(TaskSink(dict(job.outputs)), dict(beginning.plan.emit_from_ticks)),
         key_numbers=key_numbers(topology.key_groups),
         finished=job.options.once,
         batch_bytes=job.options.batch_bytes,
@@ -289,19 +289,19 @@ def _start(
         stop_file=str(directory.stop),
         profile=profile is not None,
         begins={name: of for name, of in begun.begins.items() if name in job.inputs},
-        gives_replayed=begun.behind_ticks is None,
+        emits_replayed=begun.behind_ticks is None,
         replayed_file=str(replayed) if together else None,
         references=replace(references, looks=False) if job.topics else references,
     )
-    silences = SilenceJournal(directory.silences)
-    peers = Peers(Snapshots(str(state / "peers")))
+    silences = IdleJournal(directory.silences)
+    peers = PartitionWatermarks(Snapshots(str(state / "peers")))
 
-    def tell_of_replay(read: Positions) -> None:
+    def mark_replayed(read: Positions) -> None:
         if is_read_again(begun, inputs, place, read):
             replayed.touch()
 
     if together and place.batch is not None:  # a run that was killed may have come as far
-        tell_of_replay(positions_behind(place.batch, checkpoint, inputs, begun, place))
+        mark_replayed(positions_after(place.batch, checkpoint, inputs, begun, place))
 
     def commit(batch_id: int, messages: list[Message]) -> None:
         nonlocal place, counts
@@ -326,9 +326,9 @@ def _start(
         catch_up = account.metrics.catch_up
         catches_up = catch_up is not None and not catch_up.done
         waits = together and not place.replayed
-        read = positions_behind(batch_id, checkpoint, inputs, begun, place) if catches_up or waits else {}
+        read = positions_after(batch_id, checkpoint, inputs, begun, place) if catches_up or waits else {}
         if waits:
-            tell_of_replay(read)
+            mark_replayed(read)
         with account.changing() as metrics:
             metrics.take_batch(messages, given.rows)
             if catch_up is not None and catches_up:
@@ -432,7 +432,7 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
     )
 
 
-def _checked_path(what: str, name: str, given: GivenInput | None, known: ProjectInput | None) -> Path:
+def _checked_path(what: str, name: str, given: InputOption | None, known: ProjectInput | None) -> Path:
     """The files named for an input, else the project's. Raises ProjectError where there are none."""
     if given is not None:
         return given.path
@@ -449,7 +449,7 @@ def _checked_path(what: str, name: str, given: GivenInput | None, known: Project
     return known.path
 
 
-def _arrival(given: GivenInput | None, known: ProjectInput | None) -> tuple[str | None, str]:
+def _arrival(given: InputOption | None, known: ProjectInput | None) -> tuple[str | None, str]:
     """The field with the time of arrival and how it says it: as the user says, else the project."""
     if given is not None and given.arrival is not None:
         return given.arrival, given.arrival_format or "iso"
@@ -494,7 +494,7 @@ def _uri(path: Path) -> str | None:
     return None if match is None else f"{match[1]}://{match[2]}"
 
 
-def _format(given: GivenInput | None, known: ProjectInput | None, path: Path) -> str | None:
+def _format(given: InputOption | None, known: ProjectInput | None, path: Path) -> str | None:
     """What the user says; None when file names tell the format, else what the project says of the input."""
     if given is not None and given.file_format is not None:
         return given.file_format

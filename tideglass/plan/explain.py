@@ -20,15 +20,15 @@ from tideglass.plan.topology import (
     ApplyOp,
     EmitOp,
     Grouping,
-    Joining,
+    IntervalJoinSpec,
     JoinOp,
-    LookingUp,
     LookupOp,
-    Matching,
     Op,
     PartialOp,
     PatternOp,
+    PatternSpec,
     ReceiveOp,
+    ReferenceJoinSpec,
     RowsOp,
     ScanOp,
     SendOp,
@@ -196,7 +196,7 @@ def operator_text(topology: Topology, op: Op) -> str:
             return f"rows of #{op.source} into {op.output}"
 
 
-def joining_text(joining: Joining) -> str:
+def joining_text(joining: IntervalJoinSpec) -> str:
     """What brings the rows of a join together, and how long they are kept for it."""
     keys = ", ".join(joining.keys) or "nothing but time"
     earlier, later = max(0, -joining.lower_ticks), max(0, joining.upper_ticks)
@@ -205,13 +205,13 @@ def joining_text(joining: Joining) -> str:
     )
 
 
-def matching_text(matching: Matching) -> str:
+def matching_text(matching: PatternSpec) -> str:
     """The pattern as it was written, how long a match may last, and whose events it is of."""
     by = " by " + ", ".join(matching.keys) if matching.keys else ""
     return f"{matching.text} within {duration_text(matching.limit_ticks)}{by}"
 
 
-def looking_up_text(looking_up: LookingUp) -> str:
+def looking_up_text(looking_up: ReferenceJoinSpec) -> str:
     """The reference data of a join, and how its rows are found."""
     found = "by " + ", ".join(looking_up.keys) if looking_up.keys else "by looking at every row of it"
     more = "; the rest of ON is a condition on pairs" if looking_up.keys and looking_up.condition else ""

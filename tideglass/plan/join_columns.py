@@ -25,7 +25,7 @@ from tideglass.plan.expressions import (
     walk,
 )
 from tideglass.plan.nodes import Named
-from tideglass.plan.topology import JoinOp, LookingUp, LookupOp, Op, Rows, RowsOp
+from tideglass.plan.topology import JoinOp, LookupOp, Op, ReferenceJoinSpec, Rows, RowsOp
 
 _OF_THE_PAIR = frozenset((*ORDER_COLUMNS, SUBSTREAM))
 
@@ -102,12 +102,12 @@ def settle_join(ops: list[Op], sides: JoinSides) -> None:
 
 
 def _settled(
-    looking_up: LookingUp,
+    looking_up: ReferenceJoinSpec,
     side: Side,
     condition: Expr | None,
     left: Mapping[str, Expr],
     right: Mapping[str, Expr],
-) -> LookingUp:
+) -> ReferenceJoinSpec:
     """The lookup with its columns, those of the reference data made of what their decoder delivers."""
     items = (*looking_up.reference.items, *(Named(name, side.expr(expr)) for name, expr in right.items()))
     exprs = [item.expr for item in items]

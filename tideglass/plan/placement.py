@@ -64,16 +64,16 @@ from tideglass.plan.topology import (
     EmitOp,
     Grouping,
     InputFields,
-    Joining,
+    IntervalJoinSpec,
     JoinOp,
-    LookingUp,
     LookupOp,
-    Matching,
     Op,
     PartialOp,
     PatternOp,
+    PatternSpec,
     Reader,
     ReceiveOp,
+    ReferenceJoinSpec,
     Rows,
     RowsOp,
     ScanOp,
@@ -321,7 +321,7 @@ class _Placer:
             sides.append(replace(side, rows_op=source))
             sources.append(self.brought(source, stream.level, meeting) if stream.level < level else source)
         own_time = node.left_prefix + SYSTEM_TIMESTAMP
-        joining = Joining(
+        joining = IntervalJoinSpec(
             node.kind,
             keys,
             tuple(replace(b, base=SYSTEM_TIMESTAMP) if b.base == own_time else b for b in node.bounds),
@@ -362,7 +362,7 @@ class _Placer:
             RowsOp(self.next, stream.level, stream.op, Rows(ours, stream.condition, kept_columns(stream)))
         )
         fields = InputFields((), False, node.payload_types)
-        looking_up = LookingUp(
+        looking_up = ReferenceJoinSpec(
             node.input,
             node.kind,
             keys,
@@ -431,7 +431,7 @@ def _routing(keys: tuple[str, ...], sessions: tuple[tuple[str, ...] | None, ...]
     return tuple(key for key in keys if all(names is None or key in names for names in sessions))
 
 
-def _measures_of(node: Match, matching: Matching, key: str) -> frozenset[Expr]:
+def _measures_of(node: Match, matching: PatternSpec, key: str) -> frozenset[Expr]:
     """The measures that hold a key of PARTITION BY: those of an event every match has."""
     return frozenset(
         Ref(value.name)

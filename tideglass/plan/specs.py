@@ -10,7 +10,7 @@ from tideglass.plan.aggregate_spec import AggregateSpec
 from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
 from tideglass.plan.expressions import Expr, Path, Ref, field_column
 from tideglass.plan.nodes import AggregateCall, Analytic, AnalyticCall, Match
-from tideglass.plan.topology import Matching
+from tideglass.plan.topology import PatternSpec
 
 
 class Evaluated:
@@ -79,7 +79,7 @@ def analytic_specs(
     return specs, keys
 
 
-def matching_of(node: Match, items: dict[str, Expr], substreams: bool) -> Matching:
+def matching_of(node: Match, items: dict[str, Expr], substreams: bool) -> PatternSpec:
     """The pattern over columns of the rows; adds what it reads to `items`."""
     evaluated = Evaluated(items)
     keys = tuple(dict.fromkeys(evaluated.column(key) for key in node.partition_by))
@@ -87,6 +87,6 @@ def matching_of(node: Match, items: dict[str, Expr], substreams: bool) -> Matchi
         value if value.arg is None else replace(value, arg=Ref(evaluated.column(value.arg)))
         for value in node.values
     )
-    return Matching(
+    return PatternSpec(
         keys, node.limit_ticks, node.variables, node.states, values, node.measured, substreams, node.text
     )

@@ -174,7 +174,7 @@ class AnalyticOp:
 
 @tag("Matching")
 @dataclass(frozen=True, slots=True)
-class Matching:
+class PatternSpec:
     """A MATCH_RECOGNIZE with all names resolved to columns; see `plan.nodes.Match`.
 
     keys: of PARTITION BY. values: their `arg` is a column of the rows.
@@ -206,7 +206,7 @@ class PatternOp:
     id: int
     level: int
     sources: tuple[int, ...]
-    matching: Matching
+    matching: PatternSpec
 
 
 @tag("ApplyOp")
@@ -225,7 +225,7 @@ class ApplyOp:
 
 @tag("Joining")
 @dataclass(frozen=True, slots=True)
-class Joining:
+class IntervalJoinSpec:
     """A join of streams with all names resolved to columns; see `plan.nodes.Join`.
 
     keys: columns of both sides. bounds: their `base` is a column of the left rows. condition: over the
@@ -253,7 +253,7 @@ class JoinOp:
     level: int
     left: tuple[int, ...]
     right: tuple[int, ...]
-    joining: Joining
+    joining: IntervalJoinSpec
 
 
 @tag("InputFields")
@@ -272,7 +272,7 @@ class InputFields:
 
 @tag("LookingUp")
 @dataclass(frozen=True, slots=True)
-class LookingUp:
+class ReferenceJoinSpec:
     """A join with reference data with all names resolved to columns; see `plan.nodes.Lookup`.
 
     keys: columns of both sides. reference: the row program that makes keys and `right_columns` of what
@@ -298,7 +298,7 @@ class LookupOp:
     id: int
     level: int
     source: int
-    looking_up: LookingUp
+    looking_up: ReferenceJoinSpec
 
 
 @tag("EmitOp")

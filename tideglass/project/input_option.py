@@ -35,7 +35,7 @@ _DOUBLED = re.compile(rf",,(?=(?:{'|'.join(CHOICES)})=)")
 
 
 @dataclass(frozen=True, slots=True)
-class GivenInput:
+class InputOption:
     """Files that a user names for an input. None: as the project says of the input, if it names it."""
 
     path: Path
@@ -47,7 +47,7 @@ class GivenInput:
     rotation: Rotation | None = None
 
 
-def given_input(name: str, text: str) -> GivenInput:
+def given_input(name: str, text: str) -> InputOption:
     """What stands behind `NAME=`. Raises ProjectError for a choice that cannot be understood.
 
     >>> given_input("toll", "a,b.json,arrival=enqueued,partitions=folders").path.as_posix()
@@ -66,7 +66,7 @@ def given_input(name: str, text: str) -> GivenInput:
     plain = _DOUBLED.sub(",", path)
     if not plain:
         raise ProjectError(f"--input {name!r} names no path; write {name}=PATH")
-    return GivenInput(
+    return InputOption(
         Path(plain),
         said.get("arrival"),
         said.get("arrival-format"),
@@ -77,9 +77,9 @@ def given_input(name: str, text: str) -> GivenInput:
     )
 
 
-def given_inputs(texts: Sequence[str] | None) -> dict[str, GivenInput]:
+def given_inputs(texts: Sequence[str] | None) -> dict[str, InputOption]:
     """The inputs of `NAME=PATH` texts. Raises ProjectError for one that is none, or a name said twice."""
-    found: dict[str, GivenInput] = {}
+    found: dict[str, InputOption] = {}
     for text in texts or ():
         name, equals, rest = text.partition("=")
         if not (name and equals and rest):

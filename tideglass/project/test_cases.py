@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.reference.pattern import PathPattern, is_pattern
-from tideglass.connect.reference.references import GivenRows
+from tideglass.connect.reference.references import InlineRows
 from tideglass.connect.spec import InputSpec
 from tideglass.core.bounds import Bounds
 from tideglass.core.partition_numbers import partition_numbers
@@ -166,9 +166,9 @@ def _read_case(entry: Mapping[str, Any], number: int, path: Path, problems: Prob
     return TestCase(name, tuple(inputs), tuple(expected))
 
 
-def case_reference(case: TestCase) -> dict[str, GivenRows]:
+def case_reference(case: TestCase) -> dict[str, InlineRows]:
     """The rows of the case's reference inputs; of one whose path has {date}, its snapshots."""
-    found: dict[str, GivenRows] = {}
+    found: dict[str, InlineRows] = {}
     for source in case.inputs:
         if source.kind != "reference" or source.path is None:
             continue

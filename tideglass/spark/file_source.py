@@ -32,10 +32,10 @@ from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.messages import Message, failure
 from tideglass.engine.profiled import profiled
 from tideglass.engine.snapshots import Snapshots
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.late_partitions import Share, born
 from tideglass.ingress.read_from import PartitionBegin
-from tideglass.ingress.scan import Scan, ScanState, Silence, saved_state
+from tideglass.ingress.scan import IdleTime, Scan, ScanState, saved_state
 from tideglass.plan.topology import Topology, check_partitions
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.wire import record_batches
@@ -48,7 +48,7 @@ _ALONE: dict[str, list[Any]] = {"0": []}
 class SourceJob:
     """Everything the source needs; travels to Spark's processes as one pickled option.
 
-    begins: per input and partition, where a run that is not the first begins to read. gives_replayed: the
+    begins: per input and partition, where a run that is not the first begins to read. emits_replayed: the
     rows of batches that read only what an earlier run has read are given, too. replayed_file: nothing new is
     read before it is there, for other inputs read again, too; None: these are all.
     batch_bytes: how much of the inputs a batch may take. idle_seconds: how often silence is told to
@@ -68,7 +68,7 @@ class SourceJob:
     tasks: int
     stop_file: str
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
-    gives_replayed: bool = True
+    emits_replayed: bool = True
     replayed_file: str | None = None
     references: References = NO_REFERENCES
     profile: bool = False
@@ -84,14 +84,14 @@ class SourceJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class EarlierPartition:
     """A partition that was there before another appeared, and its share of the same batch."""
 
     partition: str
     number: int
     start: list[Any]
     end: list[Any]
-    seen: tuple[SeenSilence, ...]
+    seen: tuple[IdlePeriod, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +107,12 @@ class Unit:
     number: int
     start: list[Any]
     end: list[Any]
-    silence: Silence | None
+    silence: IdleTime | None
     ended: bool
     size: int
     is_new: bool
-    peers: tuple[Peer, ...]
-    seen: tuple[SeenSilence, ...]
+    peers: tuple[EarlierPartition, ...]
+    seen: tuple[IdlePeriod, ...]
     gives: bool
 
 
@@ -262,28 +262,30 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         is_new = partition not in before
         start = [] if is_new else before[partition]["position"]
-        silent_ms = 0 if self.job.finished else end["at_ms"] - state["since_ms"]
+        idle_ms = 0 if self.job.finished else end["at_ms"] - state["since_ms"]
         begin = self.job.begins.get(name, {}).get(partition)
-        silence = Silence(silent_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
+        silence = IdleTime(idle_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
         return Unit(
             input=name,
             partition=partition,
             number=state["number"],
             start=start,
             end=state["position"],
-            silence=silence if silent_ms else None,
+            silence=silence if idle_ms else None,
             ended=state["ended"],
             size=_size(state["position"]) - _size(start),
             is_new=is_new,
             peers=self._peers(name, before, end) if is_new else (),
             seen=() if begin is None else begin.seen,
-            gives=self.job.gives_replayed or not end.get("replaying", False),
+            gives=self.job.emits_replayed or not end.get("replaying", False),
         )
 
-    def _peers(self, name: str, before: Mapping[str, Any], end: Mapping[str, Any]) -> tuple[Peer, ...]:
+    def _peers(
+        self, name: str, before: Mapping[str, Any], end: Mapping[str, Any]
+    ) -> tuple[EarlierPartition, ...]:
         begins = self.job.begins.get(name, {})
         return tuple(
-            Peer(
+            EarlierPartition(
                 peer,
                 each["number"],
                 each["position"],
@@ -339,7 +341,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.job.snapshots.save(sender, partition.to_batch, after.to_bytes(), synced=False)
         return messages
 
-    def _read(self, scan: Scan, source: StreamInput, of: Unit | Peer) -> Iterator[Chunk]:
+    def _read(self, scan: Scan, source: StreamInput, of: Unit | EarlierPartition) -> Iterator[Chunk]:
         return source.read(of.partition, of.start, of.end, scan.fields, self.job.topology.level)
 
     def _appeared(

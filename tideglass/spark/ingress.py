@@ -21,7 +21,7 @@ from tideglass.engine.exchange import Sink
 from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.profiled import profiled
-from tideglass.ingress.partition_watermarks import Peers
+from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.read_from import ANEW, InputBegin
 from tideglass.ingress.stream import IngressTask
 from tideglass.operators.state.store import MemoryState
@@ -90,7 +90,7 @@ class IngressProcessor(StatefulProcessor):
         known: Known | None = None,
         *,
         profile: bool = False,
-        peers: Peers | None = None,
+        peers: PartitionWatermarks | None = None,
         begins: Mapping[str, InputBegin] | None = None,
     ) -> None:
         self._topology = topology

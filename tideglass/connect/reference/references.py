@@ -34,7 +34,7 @@ class References(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class GivenReferences:
+class InlineReferences:
     """Snapshots that are all there from the start."""
 
     by_name: Mapping[str, tuple[Snapshot, ...]]
@@ -46,13 +46,13 @@ class GivenReferences:
         return self.by_name[name][:count]
 
 
-NO_REFERENCES = GivenReferences({})
+NO_REFERENCES = InlineReferences({})
 
 #: Rows of a reference input, or several snapshots of it by the ISO time from which each holds.
-GivenRows = Sequence[Row] | Mapping[str, Sequence[Row]]
+InlineRows = Sequence[Row] | Mapping[str, Sequence[Row]]
 
 
-def given_rows(names: Sequence[str], given: Mapping[str, Any]) -> GivenReferences:
+def inline_rows(names: Sequence[str], given: Mapping[str, Any]) -> InlineReferences:
     """Rows in memory as the reference inputs `names`; case does not count.
 
     Raises InputError for an input without rows, and for a time that is none.
@@ -66,10 +66,10 @@ def given_rows(names: Sequence[str], given: Mapping[str, Any]) -> GivenReference
                 f"the query joins the reference input {name!r}, but no rows are given for it (given: {known})"
             )
         found[name] = _snapshots(name, by_key[name.casefold()])
-    return GivenReferences(found)
+    return InlineReferences(found)
 
 
-def _snapshots(name: str, given: GivenRows) -> tuple[RowsSnapshot, ...]:
+def _snapshots(name: str, given: InlineRows) -> tuple[RowsSnapshot, ...]:
     if not isinstance(given, Mapping):
         return (RowsSnapshot.of(given),)
     found: list[RowsSnapshot] = []

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from tideglass.core.durable import append_lines, read_lines, replace_file, sealed, unsealed
 from tideglass.core.errors import FRESH, damaged
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 
 #: An input and one of its partitions, by their names.
 Place: TypeAlias = tuple[str, str]
@@ -25,7 +25,7 @@ LONGEST_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
-class SilenceJournal:
+class IdleJournal:
     """The journal in the file `path`."""
 
     path: Path
@@ -33,18 +33,18 @@ class SilenceJournal:
     _loaded: bool = False
     _most_bytes: int = LONGEST_BYTES
 
-    def of(self, place: Place) -> tuple[SeenSilence, ...]:
+    def of(self, place: Place) -> tuple[IdlePeriod, ...]:
         """The idle periods of a partition, in the order of their places."""
         self._load()
-        return tuple(SeenSilence(*each) for each in sorted(self._until_ticks.get(place, {}).items()))
+        return tuple(IdlePeriod(*each) for each in sorted(self._until_ticks.get(place, {}).items()))
 
     def take(self, report: Mapping[str, Any]) -> None:
         """Add what the report of a scan tells, if it tells of silence. Taking one again changes nothing."""
-        if "silence_held" not in report:
+        if "idle_held" not in report:
             return
         self._load()
         known = self._until_ticks.setdefault((report["input"], report["partition"]), {})
-        if report["silence_held"]:
+        if report["idle_held"]:
             before = [offset for offset in known if offset < report["next_offset"]]
             known.pop(max(before, default=-1), None)
         until_ticks = report["quiet_until_ticks"]

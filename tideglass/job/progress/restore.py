@@ -11,15 +11,15 @@ from tideglass.connect.source import StreamInput
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.scan import saved_state
 from tideglass.job.progress.counts import Counts
-from tideglass.job.progress.topic_progress import TopicPlace, positions_of_offsets
+from tideglass.job.progress.topic_progress import TopicProgress, positions_of_offsets
 from tideglass.job.report.catch_up import CatchUp, Positions, logged_offset, positions_of, sizes, there_now
 from tideglass.job.report.metrics import Metrics
-from tideglass.job.start.begin import Beginning
-from tideglass.job.start.read_plan import Begun
+from tideglass.job.start.begin import RunSetup
+from tideglass.job.start.read_plan import ReadPlan
 
 
-def positions_behind(
-    batch: int | None, checkpoint: Path, inputs: Sequence[StreamInput], begun: Begun, place: TopicPlace
+def positions_after(
+    batch: int | None, checkpoint: Path, inputs: Sequence[StreamInput], begun: ReadPlan, place: TopicProgress
 ) -> Positions:
     """How far every input is read behind a batch; None: where its generation began."""
     if batch is None:
@@ -29,7 +29,9 @@ def positions_behind(
     return {**files, **positions_of_offsets(place.offsets)}
 
 
-def is_read_again(begun: Begun, inputs: Sequence[StreamInput], place: TopicPlace, read: Positions) -> bool:
+def is_read_again(
+    begun: ReadPlan, inputs: Sequence[StreamInput], place: TopicProgress, read: Positions
+) -> bool:
     """Whether all is read that the generation before had read. read: how far the inputs are."""
     of_files = all(each.is_replayed(read.get(each.name, {})) for each in inputs)
     return of_files and place.covers(begun.places)
@@ -37,10 +39,10 @@ def is_read_again(begun: Begun, inputs: Sequence[StreamInput], place: TopicPlace
 
 def recover(
     metrics: Metrics,
-    beginning: Beginning,
+    beginning: RunSetup,
     state: Path,
     inputs: Sequence[StreamInput],
-    place: TopicPlace,
+    place: TopicProgress,
     counts: Counts,
     there: Mapping[str, Mapping[int, HeldPartition]],
 ) -> None:
@@ -60,7 +62,7 @@ def recover(
         metrics.take_report(report)
     metrics.read_before = metrics.events_by_input
     metrics.rows_before = counts.up_to(beginning.batch)  # Spark runs what is behind that batch, again or not
-    read = positions_behind(batch, checkpoint, inputs, beginning.begun, place)
+    read = positions_after(batch, checkpoint, inputs, beginning.begun, place)
     of_files = {name: of for name, of in read.items() if name not in there}
     # Of a topic that Spark is to begin, nobody knows where that is before the first batch.
     ends = {name: {str(n): held.end for n, held in of.items()} for name, of in there.items() if name in read}

@@ -1,7 +1,7 @@
 """Where a generation has stopped: the place behind which its rows are not given yet (`docs/decisions/0010`).
 
-Of files it is in Spark's log of offsets and the states the scans have left, of topics in `TopicPlace`. A run
-that reads topics has given a batch's rows as soon as that says so, whatever Spark's log of commits knows.
+Of files it is in Spark's log of offsets and the states the scans have left, of topics in `TopicProgress`. A
+run that reads topics has given a batch's rows as soon as that says so, whatever Spark's log of commits knows.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.scan import ScanState
-from tideglass.job.progress.topic_progress import ENDING, TopicPlace
+from tideglass.job.progress.topic_progress import ENDING, TopicProgress
 from tideglass.job.report.catch_up import last_batch, logged_offset
-from tideglass.job.start.read_plan import BEGUN, Begun
+from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
 
 
 @dataclass(frozen=True, slots=True)
-class LeftPartition:
+class PartitionStopPoint:
     """How far an earlier run has read a partition, and how far its watermark had come.
 
     watermark_ticks: BEFORE_ALL_TICKS for none, or one this version cannot read.
@@ -33,11 +33,11 @@ class LeftPartition:
 
 
 #: Per input and partition.
-Left = Mapping[str, Mapping[str, LeftPartition]]
+PartitionStopPoints = Mapping[str, Mapping[str, PartitionStopPoint]]
 
 
 @dataclass(frozen=True, slots=True)
-class TopicLeft:
+class TopicStopPoint:
     """How far an earlier run has read a topic. Offsets by partition.
 
     began: of the first message it read; a partition that is absent began with its first. place: of the
@@ -60,13 +60,13 @@ class TopicLeft:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class StopPoint:
     """Where a generation stopped. left, topics: {} when it has done no batch. ended: its inputs are at their
     end. batch: the last whose rows were given, None for none.
     """
 
-    left: Left = field(default_factory=dict[str, Any])
-    topics: Mapping[str, TopicLeft] = field(default_factory=dict[str, Any])
+    left: PartitionStopPoints = field(default_factory=dict[str, Any])
+    topics: Mapping[str, TopicStopPoint] = field(default_factory=dict[str, Any])
     ended: bool = False
     batch: int | None = None
 
@@ -78,16 +78,16 @@ class Stopped:
         return min(reached, default=None)
 
 
-def stopped(generation: Path) -> Stopped:
+def stopped(generation: Path) -> StopPoint:
     """What the last batch of a generation whose rows are given had read.
 
     One that was stopped while it read again what the one before had read has not come further than that.
     Raises StateError where nobody knows.
     """
-    begun, reached = Begun.load(generation / BEGUN), TopicPlace.load(generation)
+    begun, reached = ReadPlan.load(generation / READ_PLAN), TopicProgress.load(generation)
     batch = last_batch(generation / "checkpoint") if reached.batch is None else reached.batch
     if batch is None:
-        return Stopped() if begun.behind_ticks is None else _not_beyond(begun, reached, None)
+        return StopPoint() if begun.behind_ticks is None else _not_beyond(begun, reached, None)
     offset = _files_read(generation, batch, reached)
     of_topics = reached.batch is not None
     replayed = reached.replayed if of_topics else not offset.get("replaying", True)
@@ -96,7 +96,7 @@ def stopped(generation: Path) -> Stopped:
     snapshots = Snapshots(str(generation / "ingress"))
     left = {
         name: {
-            partition: LeftPartition(
+            partition: PartitionStopPoint(
                 state["number"],
                 state["position"],
                 _watermark_ticks(snapshots, f"{name}/{partition}", offset["batch"]),
@@ -106,41 +106,41 @@ def stopped(generation: Path) -> Stopped:
         for name, partitions in offset.get("inputs", {}).items()
     }
     ended = (generation / ENDING).exists() if of_topics else offset.get("final", False)
-    return Stopped(left, _topics_left(begun, reached), ended=ended, batch=batch)
+    return StopPoint(left, _topics_left(begun, reached), ended=ended, batch=batch)
 
 
-def _not_beyond(begun: Begun, reached: TopicPlace, batch: int | None) -> Stopped:
+def _not_beyond(begun: ReadPlan, reached: TopicProgress, batch: int | None) -> StopPoint:
     """The place of the generation before, which this one has not come beyond."""
     behind_ticks = BEFORE_ALL_TICKS if begun.behind_ticks is None else begun.behind_ticks
     left = {
         name: {
-            partition: LeftPartition(each.number, begun.recorded[name][partition], behind_ticks)
+            partition: PartitionStopPoint(each.number, begun.recorded[name][partition], behind_ticks)
             for partition, each in begun.begins[name].items()
             if partition in begun.recorded[name]
         }
         for name in begun.recorded
     }
-    return Stopped(left, _topics_left(begun, reached, begun.places), batch=batch)
+    return StopPoint(left, _topics_left(begun, reached, begun.places), batch=batch)
 
 
 def _topics_left(
-    begun: Begun, reached: TopicPlace, places: Mapping[str, Mapping[str, int]] | None = None
-) -> dict[str, TopicLeft]:
+    begun: ReadPlan, reached: TopicProgress, places: Mapping[str, Mapping[str, int]] | None = None
+) -> dict[str, TopicStopPoint]:
     """What is left of the topics. places: where they are, if not where the generation has come to."""
-    result: dict[str, TopicLeft] = {}
+    result: dict[str, TopicStopPoint] = {}
     for name, place in (reached.offsets if places is None else places).items():
         began = begun.offsets.get(name, {})
         start = frozenset(begun.begins.get(name, {}))
         known = start | {each for each in place if place[each] > began.get(each, 0)}
         marks = [reached.watermark_ticks(name, partition) for partition in known]
         watermark_ticks = min(marks, default=None) if places is None else begun.behind_ticks
-        result[name] = TopicLeft(
+        result[name] = TopicStopPoint(
             began, place, start, BEFORE_ALL_TICKS if watermark_ticks is None else watermark_ticks
         )
     return result
 
 
-def _files_read(generation: Path, batch: int, reached: TopicPlace) -> Mapping[str, Any]:
+def _files_read(generation: Path, batch: int, reached: TopicProgress) -> Mapping[str, Any]:
     """The offset of the job's own source at the end of a batch; {} where it has read no files."""
     checkpoint = generation / "checkpoint"
     try:

@@ -20,7 +20,7 @@ from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.messages import Kind, Message
 from tideglass.job.report.catch_up import Positions, logged_sources
 
-#: In the directory of a generation, what its `TopicPlace` is.
+#: In the directory of a generation, what its `TopicProgress` is.
 REACHED = "reached.json"
 #: There once a generation that reads again has read what the one before had read.
 REPLAYED = "replayed"
@@ -29,7 +29,7 @@ ENDING = "ending"
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPlace:
+class TopicProgress:
     """Where a generation is behind a batch whose rows are given.
 
     batch: its number; None before the first. replayed: all that an earlier generation had read is read again,
@@ -43,13 +43,13 @@ class TopicPlace:
     reports: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict[str, Any])
 
     @staticmethod
-    def load(generation: Path) -> TopicPlace:
+    def load(generation: Path) -> TopicProgress:
         """What `save` wrote; nothing where it wrote nothing. Raises StateError for what is none."""
         path = generation / REACHED
         try:
-            return TopicPlace(**unsealed(json.loads(path.read_bytes())))
+            return TopicProgress(**unsealed(json.loads(path.read_bytes())))
         except FileNotFoundError:
-            return TopicPlace()
+            return TopicProgress()
         except (ValueError, TypeError) as error:
             raise damaged(path, f"does not say where the last run stopped ({error})", RESTART) from error
 
@@ -58,7 +58,7 @@ class TopicPlace:
 
     def behind(
         self, batch: int, checkpoint: Path, topics: Sequence[str], messages: Iterable[Message]
-    ) -> TopicPlace:
+    ) -> TopicProgress:
         """The place behind one more batch. topics: the inputs, in the order of Spark's query."""
         logged = logged_sources(checkpoint, batch)
         offsets = {

@@ -21,7 +21,7 @@ from tideglass.job.directory import AT_ONCE, JobDirectory
 from tideglass.job.report.metrics import DataErrors, Metrics, PartitionFacts
 from tideglass.job.report.run_journal import Ended, RunEnd, add
 from tideglass.job.report.status import DEGRADED_SECONDS, InputStatus, State, Status, write_status
-from tideglass.job.start.begin import Beginning, utc_text
+from tideglass.job.start.begin import RunSetup, utc_text
 
 _LOOK_SECONDS = 0.25
 _WRITE_SECONDS = 2.0
@@ -30,7 +30,7 @@ _MOST_CHARACTERS = 4000
 
 
 @dataclass(slots=True)
-class Account:
+class Reporter:
     """Keeps the account of one run; a context manager that ends with the run.
 
     asked: set once the run is to stop. `metrics` may be changed under `changing()` only.
@@ -38,7 +38,7 @@ class Account:
 
     job: str
     directory: JobDirectory
-    beginning: Beginning
+    beginning: RunSetup
     metrics: Metrics
     asked: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -49,7 +49,7 @@ class Account:
     _rejected_at_seconds: float | None = None
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Account:
+    def __enter__(self) -> Reporter:
         self._rejected = self.metrics.rejected
         self._write()
         self._thread = threading.Thread(target=self._watch, name="account", daemon=True)
@@ -175,7 +175,7 @@ class Account:
 
 
 @contextmanager
-def signals(account: Account) -> Generator[Callable[[], None]]:
+def signals(account: Reporter) -> Generator[Callable[[], None]]:
     """While this lasts, a first SIGINT or SIGTERM asks the run to stop, a second raises KeyboardInterrupt.
 
     Yields what takes the signals back, for after code that has taken them for itself (Spark does). Only

@@ -17,9 +17,9 @@ from tideglass.job.directory import JobDirectory
 from tideglass.job.options import Job
 from tideglass.job.outputs import check_outputs, clear_outputs, withdraw
 from tideglass.job.progress.counts import COUNTS, Counts
-from tideglass.job.progress.idle_journal import SilenceJournal
-from tideglass.job.progress.stop_point import Stopped, stopped
-from tideglass.job.progress.topic_progress import REACHED, TopicPlace
+from tideglass.job.progress.idle_journal import IdleJournal
+from tideglass.job.progress.stop_point import StopPoint, stopped
+from tideglass.job.progress.topic_progress import REACHED, TopicProgress
 from tideglass.job.report.catch_up import last_batch
 from tideglass.job.report.run_journal import Ended, Run, RunEnd, RunStart, add, read_runs
 from tideglass.job.report.status import read_status
@@ -35,13 +35,13 @@ from tideglass.job.start.manifest import (
     read_manifest,
     write_manifest,
 )
-from tideglass.job.start.read_plan import BEGUN, Begun
-from tideglass.job.start.topics import Look, begin_as_told, begin_topics
+from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
+from tideglass.job.start.topics import TopicLookup, begin_as_configured, begin_topics
 from tideglass.plan.read_back import ReadBack, read_backs
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class RunSetup:
     """What a run has begun with.
 
     batch: the last one that is wholly done; None before the first. begun: where its generation began to read.
@@ -50,10 +50,10 @@ class Beginning:
     start: RunStart
     plan: StartPlan
     batch: int | None
-    begun: Begun = field(default_factory=Begun)
+    begun: ReadPlan = field(default_factory=ReadPlan)
 
 
-def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
+def begin(job: Job, directory: JobDirectory, look: TopicLookup) -> RunSetup:
     """Decide how the job starts, and write down that it did. The lock of the directory must be held.
 
     look: asks a broker what a topic holds; called only for a start that depends on it.
@@ -75,7 +75,7 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
     if job.topics and before is not None and request.mode is StartMode.LAST_STOPPED:
         request = replace(request, mode=None)  # of topics, where the last run stopped is in its checkpoint
     resumes = request.mode is None and changes.keeps_state
-    last = Stopped()
+    last = StopPoint()
     if before is not None and not resumes:
         try:
             last = stopped(directory.generation(before.begun.generation))
@@ -84,7 +84,7 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
                 raise  # any other start needs no run before it
     now_ticks = time.time_ns() // NANOSECONDS_PER_TICK
     plan = decide_start(request, _facts(job, directory, before, changes, last, now_ticks))
-    kept = (BEGUN, COUNTS, *((REACHED,) if job.topics else ()))
+    kept = (READ_PLAN, COUNTS, *((REACHED,) if job.topics else ()))
     if plan.resume and before is not None:
         kept = before.kept
         check_state(directory.generation(plan.generation), kept)
@@ -106,14 +106,14 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
     if before is not None and plan.mode is StartMode.LAST_STOPPED and not plan.resume:
         withdraw(_written(directory, before), before.begun.generation, last.batch)
     if job.options.fresh:
-        SilenceJournal(directory.silences).forget()
+        IdleJournal(directory.silences).forget()
         JournaledReferences(str(directory.reference), ()).forget()
     if not plan.resume:  # before anything says that there is such a generation
         state = directory.generation(plan.generation)
-        begun.save(state / BEGUN)
+        begun.save(state / READ_PLAN)
         Counts().save(state)
         if job.topics:
-            TopicPlace().save(state)
+            TopicProgress().save(state)
     write_manifest(directory.manifest, Manifest(STATE_FORMAT, replace(plan, resume=False), identity, kept))
     directory.remove_generations(kept=plan.generation)
     _end_the_killed(directory, runs)
@@ -135,10 +135,10 @@ def begin(job: Job, directory: JobDirectory, look: Look) -> Beginning:
         plan=identity.plan,
     )
     add(directory.journal, start)
-    return Beginning(start, plan, batch, begun)
+    return RunSetup(start, plan, batch, begun)
 
 
-def _of_same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> Stopped:
+def _of_same_inputs(last: StopPoint, before: Manifest | None, now: Identity) -> StopPoint:
     """What was left of the inputs that are still read in the same way."""
     known = before.identity.inputs if before and before.identity else {}
     same = {name for name, words in known.items() if words == now.inputs.get(name)}
@@ -149,7 +149,7 @@ def _of_same_inputs(last: Stopped, before: Manifest | None, now: Identity) -> St
     )
 
 
-def _from_ticks(job: Job, plan: StartPlan, last: Stopped) -> tuple[int | None, Mapping[str, ReadBack]]:
+def _from_ticks(job: Job, plan: StartPlan, last: StopPoint) -> tuple[int | None, Mapping[str, ReadBack]]:
     """The time from which on rows must be complete, None for no such time, and how far it reads back."""
     behind = plan.mode is StartMode.LAST_STOPPED
     backs = read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=behind)
@@ -159,7 +159,7 @@ def _from_ticks(job: Job, plan: StartPlan, last: Stopped) -> tuple[int | None, M
     return None if reached_ticks in (None, BEFORE_ALL_TICKS) else reached_ticks, backs
 
 
-def _behind_ticks(plan: StartPlan, last: Stopped) -> int | None:
+def _behind_ticks(plan: StartPlan, last: StopPoint) -> int | None:
     """The watermark behind which the run gives rows; None if it does not go on with another's."""
     if plan.mode is not StartMode.LAST_STOPPED:
         return None
@@ -170,19 +170,19 @@ def _with_topics(
     job: Job,
     directory: JobDirectory,
     plan: StartPlan,
-    begun: Begun,
-    last: Stopped,
-    look: Look,
+    begun: ReadPlan,
+    last: StopPoint,
+    look: TopicLookup,
     now_ticks: int,
     *,
     asked: bool,
-) -> Begun:
+) -> ReadPlan:
     """Where the topics are to be read from, too. Raises InputError when they no longer hold what is needed.
 
     asked: where to begin was; else a first run begins as the project says.
     """
     if not asked and plan.mode is StartMode.BEGINNING:
-        first = begin_as_told(job.topics, look, finished=job.options.once)
+        first = begin_as_configured(job.topics, look, finished=job.options.once)
         return replace(begun, begins={**begun.begins, **first.begins}, offsets=first.offsets)
     from_ticks, backs = _from_ticks(job, plan, last)
     needed, raised = {}, {}
@@ -195,7 +195,7 @@ def _with_topics(
         needed,
         look,
         now_ticks,
-        SilenceJournal(directory.silences),
+        IdleJournal(directory.silences),
         raised_from_ticks=raised,
         left=last.topics if behind_ticks is not None else None,
         behind_ticks=behind_ticks,
@@ -210,13 +210,13 @@ def _with_topics(
     )
 
 
-def _begun(job: Job, directory: JobDirectory, plan: StartPlan, last: Stopped) -> Begun:
+def _begun(job: Job, directory: JobDirectory, plan: StartPlan, last: StopPoint) -> ReadPlan:
     """Where the files are to be read from. Raises InputError when they no longer hold what is needed."""
     if plan.resume:
-        return Begun.load(directory.generation(plan.generation) / BEGUN)
+        return ReadPlan.load(directory.generation(plan.generation) / READ_PLAN)
     left = last.left
     if not job.inputs or (not left and plan.mode is StartMode.BEGINNING):
-        return Begun()
+        return ReadPlan()
     from_ticks, backs = _from_ticks(job, plan, last)
     behind_ticks = _behind_ticks(plan, last)
     return begin_reading(
@@ -224,7 +224,7 @@ def _begun(job: Job, directory: JobDirectory, plan: StartPlan, last: Stopped) ->
         backs,
         from_ticks,
         left,
-        SilenceJournal(directory.silences),
+        IdleJournal(directory.silences),
         behind_ticks=behind_ticks,
         # From the beginning means: of what is there.
         accept_partial=plan.accept_partial or plan.mode is StartMode.BEGINNING,
@@ -241,7 +241,7 @@ def _facts(
     directory: JobDirectory,
     before: Manifest | None,
     changes: Changes,
-    last: Stopped,
+    last: StopPoint,
     now_ticks: int,
 ) -> StartFacts:
     begun = before.begun if before else None

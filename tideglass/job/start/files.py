@@ -20,11 +20,11 @@ from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ARRIVAL
-from tideglass.ingress.idle_periods import SeenSilence, first_reaching
+from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
 from tideglass.ingress.read_from import PartitionBegin
-from tideglass.job.progress.idle_journal import SilenceJournal
-from tideglass.job.progress.stop_point import Left
-from tideglass.job.start.read_plan import Begun
+from tideglass.job.progress.idle_journal import IdleJournal
+from tideglass.job.progress.stop_point import PartitionStopPoints
+from tideglass.job.start.read_plan import ReadPlan
 from tideglass.plan.read_back import ReadBack
 
 
@@ -71,16 +71,16 @@ def begin(
     sources: Mapping[str, FileInput],
     backs: Mapping[str, ReadBack],
     from_ticks: int | None,
-    left: Left,
-    journal: SilenceJournal,
+    left: PartitionStopPoints,
+    journal: IdleJournal,
     *,
     behind_ticks: int | None = None,
     accept_partial: bool = False,
-) -> Begun:
+) -> ReadPlan:
     """Where to begin so that rows from a time on are complete.
 
     from_ticks: an output time or, behind a stopped run, its watermark; None reads everything there is.
-    left: of the run before, {} for none. behind_ticks: see `Begun`; of a partition that run has not read,
+    left: of the run before, {} for none. behind_ticks: see `ReadPlan`; of a partition that run has not read,
     what arrived before is taken for read. accept_partial: take what is there.
     Raises InputError that names source, partition, what is needed and what is there.
     """
@@ -120,7 +120,7 @@ def begin(
                 recorded[name][partition] = seek(source, partition, every[partition], behind_ticks).position
     if not accept_partial:
         check_held(missing)
-    return Begun(begins, recorded, behind_ticks)
+    return ReadPlan(begins, recorded, behind_ticks)
 
 
 def _everything(source: FileInput) -> dict[str, list[Any]]:
@@ -135,7 +135,7 @@ def _place(
     pieces: Sequence[Sequence[Any]],
     needed_ticks: int | None,
     raised_ticks: int | None,
-    seen: Sequence[SeenSilence],
+    seen: Sequence[IdlePeriod],
 ) -> Found:
     """Where to begin: by arrival, or before events that silence raised to a time at which they count."""
     found = seek(source, partition, pieces, needed_ticks)

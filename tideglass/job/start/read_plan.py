@@ -10,16 +10,16 @@ from typing import Any
 
 from tideglass.core.durable import replace_file, sealed, unsealed
 from tideglass.core.errors import RESTART, damaged
-from tideglass.ingress.idle_periods import SeenSilence
+from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.read_from import PartitionBegin
 from tideglass.job.report.catch_up import Positions
 
-#: In the directory of a generation, what its `Begun` is.
-BEGUN = "begun.json"
+#: In the directory of a generation, what its `ReadPlan` is.
+READ_PLAN = "begun.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class ReadPlan:
     """Where a generation begins to read; plain data, kept beside its state so that a resumed run has it too.
 
     begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
@@ -68,20 +68,20 @@ class Begun:
         replace_file(path, json.dumps(sealed(asdict(self))).encode())
 
     @staticmethod
-    def load(path: Path) -> Begun:
+    def load(path: Path) -> ReadPlan:
         """What `save` wrote; the beginning of everything where nothing was written.
 
         Raises StateError for what is none.
         """
         if not path.exists():
-            return Begun()
+            return ReadPlan()
         try:
             saved = unsealed(json.loads(path.read_bytes()))
             begins = {
                 name: {partition: _begin_of(each) for partition, each in partitions.items()}
                 for name, partitions in saved.pop("begins").items()
             }
-            return Begun(begins, **saved)
+            return ReadPlan(begins, **saved)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise damaged(
                 path, f"does not say where its generation began to read ({error})", RESTART
@@ -89,5 +89,5 @@ class Begun:
 
 
 def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:
-    seen = tuple(SeenSilence(**each) for each in saved["seen"])
+    seen = tuple(IdlePeriod(**each) for each in saved["seen"])
     return PartitionBegin(saved["number"], saved["position"], saved["next_offset"], seen)

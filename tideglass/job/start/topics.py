@@ -17,15 +17,15 @@ from typing import Any
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE
 from tideglass.connect.kafka.topic import STARTING_OPTIONS, HeldPartition, TopicInput, resolved
 from tideglass.core.time import TICKS_PER_MILLISECOND
-from tideglass.ingress.idle_periods import SeenSilence, first_reaching
+from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
 from tideglass.ingress.read_from import InputBegin, PartitionBegin
-from tideglass.job.progress.idle_journal import SilenceJournal
-from tideglass.job.progress.stop_point import TopicLeft
+from tideglass.job.progress.idle_journal import IdleJournal
+from tideglass.job.progress.stop_point import TopicStopPoint
 from tideglass.job.start.files import Missing, check_held
-from tideglass.job.start.read_plan import Begun
+from tideglass.job.start.read_plan import ReadPlan
 
 #: Asks the broker of a topic, by partition; the time in milliseconds is the one `HeldPartition.found` is of.
-Look = Callable[[TopicInput, int | None], Mapping[int, HeldPartition]]
+TopicLookup = Callable[[TopicInput, int | None], Mapping[int, HeldPartition]]
 
 #: Per input and partition, the offset of a message.
 Offsets = Mapping[str, Mapping[str, int]]
@@ -45,7 +45,7 @@ class TopicBegin:
     places: Offsets = field(default_factory=dict[str, Any])
 
 
-def begin_as_told(topics: Mapping[str, TopicInput], look: Look, *, finished: bool) -> TopicBegin:
+def begin_as_configured(topics: Mapping[str, TopicInput], look: TopicLookup, *, finished: bool) -> TopicBegin:
     """Where a first run begins that nobody asked to begin elsewhere: as the project says.
 
     finished: the run reads to the end of what is there. A topic whose options say where to begin is left to
@@ -84,12 +84,12 @@ def _told(topic: TopicInput, number: int, held: HeldPartition, *, finished: bool
 def begin_topics(
     topics: Mapping[str, TopicInput],
     read_from_ticks: Mapping[str, int | None],
-    look: Look,
+    look: TopicLookup,
     now_ticks: int,
-    journal: SilenceJournal,
+    journal: IdleJournal,
     *,
     raised_from_ticks: Mapping[str, int | None] | None = None,
-    left: Mapping[str, TopicLeft] | None = None,
+    left: Mapping[str, TopicStopPoint] | None = None,
     behind_ticks: int | None = None,
     accept_partial: bool,
 ) -> TopicBegin:
@@ -143,7 +143,7 @@ def begin_topics(
     return TopicBegin(offsets, begins, {} if behind_ticks is None else places)
 
 
-def input_begin(begun: Begun, name: str) -> InputBegin:
+def input_begin(begun: ReadPlan, name: str) -> InputBegin:
     """Where the state of a topic's ingress begins."""
     partitions = begun.begins.get(name, {})
     first = begun.offsets.get(name, {})
@@ -155,7 +155,7 @@ def input_begin(begun: Begun, name: str) -> InputBegin:
     return InputBegin(partitions, until)
 
 
-def _begin(number: int, offset: int, seen: Sequence[SeenSilence]) -> PartitionBegin:
+def _begin(number: int, offset: int, seen: Sequence[IdlePeriod]) -> PartitionBegin:
     return PartitionBegin(number, (), offset * EVENTS_OF_A_MESSAGE, tuple(seen))
 
 

@@ -63,7 +63,7 @@ class _Logs:
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoin:
-    """The join of one FROM clause; see `plan.topology.Joining` for what its fields mean.
+    """The join of one FROM clause; see `plan.topology.IntervalJoinSpec` for what its fields mean.
 
     condition: None, or the rest of ON; it sees the columns `condition_columns` of a pair and its `$ts`.
     """

@@ -32,7 +32,7 @@ Codes = npt.NDArray[np.int8]
 Column = tuple[pa.Array, Type]
 
 #: Ways of one start there may be at a time: conditions that look back at ever other events make ever more.
-MOST_WAYS = 10_000
+MAX_THREADS = 10_000
 #: Events of one match; the place of a row of matches has room for as many.
 MOST_EVENTS = 1 << 20
 #: Starts that advance together: what is known of a way takes some hundred bytes.
@@ -149,7 +149,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ways:
+class _Threads:
     """Ways by start, those of a start in the order of preference."""
 
     begins: Integers  # numbers of the starts
@@ -157,8 +157,8 @@ class _Ways:
     registers: list[Integers]
     trails: Integers
 
-    def only(self, chosen: Booleans | Integers) -> _Ways:
-        return _Ways(
+    def only(self, chosen: Booleans | Integers) -> _Threads:
+        return _Threads(
             self.begins[chosen],
             self.states[chosen],
             [register[chosen] for register in self.registers],
@@ -278,7 +278,7 @@ class Pattern:
     ) -> Found:
         found = Found.nothing(len(starts), len(self._registers))
         none = [np.full(len(starts), NONE, np.int64) for _ in self._registers]
-        ways = _Ways(np.arange(len(starts)), np.zeros(len(starts), np.int64), none, found.trails)
+        ways = _Threads(np.arange(len(starts)), np.zeros(len(starts), np.int64), none, found.trails)
         ways = ways.only(self._counts[ways.states] > 0)
         for depth in range(MOST_EVENTS):
             places = starts[ways.begins] + depth
@@ -297,13 +297,13 @@ class Pattern:
         self,
         events: Events,
         alone: Sequence[Codes | None],
-        ways: _Ways,
+        ways: _Threads,
         places: Integers,
         depth: int,
         found: Found,
         trail: Trail,
         drops_failing: bool,
-    ) -> _Ways:
+    ) -> _Threads:
         """The ways with one event more; what accepts or fails is noted in `found`."""
         counts = self._counts[ways.states]
         rows = np.repeat(np.arange(len(places)), counts)
@@ -317,7 +317,7 @@ class Pattern:
                 own = variables == variable
                 said[own] = known[places[own]]
         keep = said != FALSE
-        ways = _Ways(
+        ways = _Threads(
             ways.begins[rows][keep],
             self._nexts[moves][keep],
             [register[rows][keep] for register in ways.registers],
@@ -360,7 +360,7 @@ class Pattern:
             live &= np.arange(len(fails)) <= last[ways.begins]
         return self._merged(ways.only(live))
 
-    def _register(self, events: Events, ways: _Ways, variables: Integers, places: Integers) -> None:
+    def _register(self, events: Events, ways: _Threads, variables: Integers, places: Integers) -> None:
         """Notes the events that were matched last."""
         for register, (function, variable, column) in zip(ways.registers, self._registers, strict=True):
             own = variables == variable
@@ -373,7 +373,7 @@ class Pattern:
                 case _:
                     register[own] = events.ranked(column).best(function, register[own], places[own])
 
-    def _merged(self, ways: _Ways) -> _Ways:
+    def _merged(self, ways: _Threads) -> _Threads:
         """The ways without those that have the same future as a preferred one of their start."""
         if not (ways.begins[1:] == ways.begins[:-1]).any():
             return ways
@@ -386,8 +386,10 @@ class Pattern:
         _, first = np.unique(futures, return_index=True)
         if len(first) < len(futures):
             ways = ways.only(np.sort(first))
-        if len(ways.begins) > MOST_WAYS and int(np.bincount(ways.begins).max()) > MOST_WAYS:
-            raise EvaluationError(f"A pattern may match in at most {MOST_WAYS} ways at once from one event.")
+        if len(ways.begins) > MAX_THREADS and int(np.bincount(ways.begins).max()) > MAX_THREADS:
+            raise EvaluationError(
+                f"A pattern may match in at most {MAX_THREADS} ways at once from one event."
+            )
         return ways
 
     # ------------------------------------------------------------ tests of events

@@ -70,7 +70,7 @@ class _Logs:
 
 @dataclass(frozen=True)
 class Patterns:
-    """One MATCH_RECOGNIZE; see `plan.topology.Matching` for what its fields mean.
+    """One MATCH_RECOGNIZE; see `plan.topology.PatternSpec` for what its fields mean.
 
     columns: of the rows it reads, besides those of the order. definitions: of the variables, in their order.
     """

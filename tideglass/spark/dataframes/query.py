@@ -33,7 +33,7 @@ from tideglass.engine.exchange import RowSink, Sink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.profiled import profiled
-from tideglass.ingress.partition_watermarks import Peers
+from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.read_from import InputBegin
 from tideglass.plan.expressions import references as references_of
 from tideglass.plan.topology import Topology
@@ -243,7 +243,7 @@ def ingressed(
     references: References = NO_REFERENCES,
     known: Known | None = None,
     profile: bool = False,
-    peers: Peers | None = None,
+    peers: PartitionWatermarks | None = None,
     timers: bool | None = None,
 ) -> DataFrame:
     """The inputs behind their policies: messages for the stages and the driver.

@@ -21,7 +21,7 @@ from pyspark.sql import functions as fn
 from tideglass.connect.formats.decoded import LINE
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
 from tideglass.connect.reference.files import FileReference
-from tideglass.connect.reference.references import GivenReferences, no_time
+from tideglass.connect.reference.references import InlineReferences, no_time
 from tideglass.connect.reference.snapshot import RowsSnapshot, Snapshot, broken_row
 from tideglass.connect.rows import Row
 from tideglass.connect.spec import ReferenceSpec
@@ -34,11 +34,11 @@ from tideglass.plan.topology import LookupOp, Topology
 from tideglass.spark.dataframes.query import field_types
 
 #: One snapshot: a static DataFrame, rows, or a file (a pattern with {date} and {time} is several).
-GivenSnapshot: TypeAlias = "DataFrame | Sequence[Row] | str | Path"
+InlineSnapshot: TypeAlias = "DataFrame | Sequence[Row] | str | Path"
 #: What a broadcast pickles to: how a worker finds it.
 _Pickled: TypeAlias = "tuple[Callable[..., Broadcast[Snapshot]], tuple[Any, ...]]"
 #: Reference data: one snapshot, or several by the ISO time from which each holds.
-GivenReference: TypeAlias = "GivenSnapshot | Mapping[str, GivenSnapshot]"
+InlineReference: TypeAlias = "InlineSnapshot | Mapping[str, InlineSnapshot]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ class BroadcastSnapshot:
         return self.effective_ticks, self._digest
 
 
-def given_references(
-    spark: SparkSession, topology: Topology, given: Mapping[str, GivenReference]
-) -> GivenReferences:
+def inline_references(
+    spark: SparkSession, topology: Topology, given: Mapping[str, InlineReference]
+) -> InlineReferences:
     """What is given for the reference inputs of the topology; case does not count.
 
     Raises InputError for what is no reference data, or is not there.
@@ -103,10 +103,10 @@ def given_references(
         for effective_ticks, each in _by_time(name, by_key[name.casefold()]).items():
             snapshots += _snapshots(spark, topology, name, each, effective_ticks)
         found[name] = tuple(sorted(snapshots, key=lambda snapshot: snapshot.effective_ticks))
-    return GivenReferences(found)
+    return InlineReferences(found)
 
 
-def reference_types(given: GivenReference, level: str) -> dict[tuple[str, ...], Type] | None:
+def reference_types(given: InlineReference, level: str) -> dict[tuple[str, ...], Type] | None:
     """The types of the columns and of the fields of structs; None where only the rows tell."""
     snapshots = list(given.values()) if isinstance(given, Mapping) else [given]
     schemas = [each.schema for each in snapshots if isinstance(each, DataFrame)]
@@ -114,11 +114,11 @@ def reference_types(given: GivenReference, level: str) -> dict[tuple[str, ...], 
     return field_types(schemas[0], level) if same else None
 
 
-def _by_time(name: str, given: GivenReference) -> dict[int, GivenSnapshot]:
+def _by_time(name: str, given: InlineReference) -> dict[int, InlineSnapshot]:
     """The snapshots by the ticks from which they hold."""
     if not isinstance(given, Mapping):
         return {BEFORE_ALL_TICKS: given}
-    result: dict[int, GivenSnapshot] = {}
+    result: dict[int, InlineSnapshot] = {}
     for text, each in given.items():
         ticks = parse_ticks(text)
         if ticks is None:

@@ -33,7 +33,7 @@ from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.engine.exchange import Sink
 from tideglass.engine.messages import Kind, json_body
-from tideglass.ingress.partition_watermarks import Peers
+from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.read_from import InputBegin
 from tideglass.plan.topology import Topology
 from tideglass.spark.checkpoint import has_timers
@@ -70,7 +70,7 @@ class LiveJob:
     ending: bool
     idle_seconds: float
     offsets: Mapping[str, Mapping[str, int]]
-    peers: Peers | None
+    peers: PartitionWatermarks | None
     begins: Mapping[str, InputBegin]
     replayed_file: str | None = None
     references: References = NO_REFERENCES
@@ -91,15 +91,15 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         ).checked(name)
         for name, topic in job.topics.items()
     }
-    spark.dataSource.register(ToldSource)
+    spark.dataSource.register(ControlSource)
     numbers = tuple(
         itertools.chain(*ingress_numbers(job.topology, inputs, shared=job.peers is not None).values())
     )
-    telling = Telling(numbers, job.finished, job.ending, job.replayed_file, job.references)
-    told = spark.readStream.format(ToldSource.name()).option("telling", telling.option()).load()
+    telling = ControlJob(numbers, job.finished, job.ending, job.replayed_file, job.references)
+    told = spark.readStream.format(ControlSource.name()).option("telling", telling.option()).load()
     # A recording tells nothing of silence; and with timers that are served a run that is to end never would.
-    tells_silence = idles(job.topology) and not job.finished
-    idle_ms = max(1, round(job.idle_seconds * 1000)) if tells_silence else None
+    reports_idle = idles(job.topology) and not job.finished
+    idle_ms = max(1, round(job.idle_seconds * 1000)) if reports_idle else None
     timers = has_timers(Path(options.checkpoint))  # a run that was to go on may be finished by another
     messages = ingressed(
         job.topology,
@@ -112,7 +112,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         references=job.references,
         profile=job.profile,
         peers=job.peers,
-        timers=tells_silence if timers is None else timers,
+        timers=reports_idle if timers is None else timers,
     )
     if job.files is not None:
         messages = messages.unionAll(source_of(spark, job.files))
@@ -126,7 +126,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         profile=job.profile,
     )
     before = spark.conf.get(_NO_DATA)
-    spark.conf.set(_NO_DATA, str(tells_silence).lower())  # timers are served in batches of their own
+    spark.conf.set(_NO_DATA, str(reports_idle).lower())  # timers are served in batches of their own
     try:
         return write(messages, options, commit, finished=job.finished)
     finally:
@@ -134,7 +134,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class ControlJob:
     """What the source needs; travels to Spark's processes as one pickled option.
 
     numbers: of the ingresses. finished, ending, replayed_file, references: see LiveJob.
@@ -150,13 +150,13 @@ class Telling:
         return base64.b64encode(pickle.dumps(self)).decode()
 
     @staticmethod
-    def of_option(text: str) -> Telling:
+    def of_option(text: str) -> ControlJob:
         telling = pickle.loads(base64.b64decode(text))
-        assert isinstance(telling, Telling)
+        assert isinstance(telling, ControlJob)
         return telling
 
 
-class ToldSource(DataSource):
+class ControlSource(DataSource):
     """The data source `tideglass_told`: tells every ingress of snapshots found, once that everything is read
     again, and once, when `ending`, of its end."""
 
@@ -171,10 +171,10 @@ class ToldSource(DataSource):
         return MESSAGE_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return ToldReader(Telling.of_option(self.options["telling"]))
+        return ControlReader(ControlJob.of_option(self.options["telling"]))
 
 
-class ToldPartition(InputPartition):
+class ControlPartition(InputPartition):
     """The messages of a batch."""
 
     def __init__(self, rows: tuple[tuple[Any, ...], ...]) -> None:
@@ -182,10 +182,10 @@ class ToldPartition(InputPartition):
         self.rows = rows
 
 
-class ToldReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Its offset says what has been told: how many snapshots, whether all is read again, whether the end."""
 
-    def __init__(self, telling: Telling) -> None:
+    def __init__(self, telling: ControlJob) -> None:
         self.telling = telling
 
     def initialOffset(self) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class ToldReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             told["ended"] = True
         return told
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ToldPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ControlPartition]:
         rows: list[tuple[Any, ...]] = []
         if end["known"] != start.get("known", {}):  # absent where an older version has begun the run
             body = json_body(end["known"])
@@ -213,9 +213,9 @@ class ToldReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for name, kind in (("replayed", Kind.REPLAYED), ("ended", Kind.END)):
             if end.get(name, False) and not start.get(name, False):
                 rows += word_rows(self.telling.numbers, kind)
-        return [ToldPartition(tuple(rows))]
+        return [ControlPartition(tuple(rows))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        chosen = cast("ToldPartition", partition)  # what `partitions` gave
+        chosen = cast("ControlPartition", partition)  # what `partitions` gave
         for row in chosen.rows:
             yield pa.record_batch([[value] for value in row], schema=ARROW_SCHEMA)

@@ -48,7 +48,7 @@ exec {python} -I -S {launcher} {socket} "$@"
 """
 
 
-def start_nursery(log: IO[bytes] | None = None) -> Path | None:
+def start_fork_server(log: IO[bytes] | None = None) -> Path | None:
     """Start a nursery for this process, which prints to `log`; the program that stands for the interpreter.
 
     None where processes cannot fork.
@@ -78,13 +78,13 @@ def start_nursery(log: IO[bytes] | None = None) -> Path | None:
     return program
 
 
-class Nursery:
+class ForkServer:
     """Serves launchers until the process that started it ends."""
 
     def __init__(self, listener: socket.socket, end: int) -> None:
         self._listener = listener
         self._end = end
-        self._born: dict[int, socket.socket] = {}
+        self._children: dict[int, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
 
     def serve(self) -> Callable[[], None] | None:
@@ -106,17 +106,17 @@ class Nursery:
                     self._selector.register(self._listener.accept()[0], selectors.EVENT_READ)
                 else:
                     connection = cast("socket.socket", key.fileobj)
-                    if connection in self._born.values():
+                    if connection in self._children.values():
                         self._kill(connection)
                         continue
-                    work = self._bear(connection)
+                    work = self._fork(connection)
                     if work is not None:
                         signal.set_wakeup_fd(-1)
                         woken.close()
                         wakes.close()
                         return work
 
-    def _bear(self, connection: socket.socket) -> Callable[[], None] | None:
+    def _fork(self, connection: socket.socket) -> Callable[[], None] | None:
         """A launcher says what it wants; in the process that is born, what that is to do."""
         self._selector.unregister(connection)
         files: list[int] = []
@@ -133,7 +133,7 @@ class Nursery:
             return lambda: run(arguments, environment, folder)
         for number in files:
             os.close(number)
-        self._born[pid] = connection
+        self._children[pid] = connection
         self._selector.register(connection, selectors.EVENT_READ)
         with suppress(OSError):  # if it has ended, that will be read from it
             connection.sendall(pid.to_bytes(fork_client.NUMBER, "big"))
@@ -142,7 +142,7 @@ class Nursery:
     def _leave(self, connection: socket.socket, files: Sequence[int]) -> None:
         """In a process that was forked: let go of the fork server's files, take those of the client."""
         self._selector.close()
-        for each in (self._listener, connection, *self._born.values()):
+        for each in (self._listener, connection, *self._children.values()):
             each.close()
         os.close(self._end)
         for standard, number in enumerate(files):
@@ -151,7 +151,7 @@ class Nursery:
 
     def _kill(self, connection: socket.socket) -> None:
         """A launcher has ended before its process, so it was killed, and that was meant for the process."""
-        pid = next(pid for pid, each in self._born.items() if each is connection)
+        pid = next(pid for pid, each in self._children.items() if each is connection)
         os.kill(pid, signal.SIGKILL)
         self._forget(pid)
 
@@ -162,16 +162,16 @@ class Nursery:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return
-                if pid in self._born:
+                if pid in self._children:
                     code = os.waitstatus_to_exitcode(status)
                     with suppress(OSError):
-                        self._born[pid].sendall(
+                        self._children[pid].sendall(
                             (code if code >= 0 else 128 - code).to_bytes(fork_client.NUMBER, "big")
                         )
                     self._forget(pid)
 
     def _forget(self, pid: int) -> None:
-        connection = self._born.pop(pid)
+        connection = self._children.pop(pid)
         self._selector.unregister(connection)
         connection.close()
 
@@ -237,7 +237,7 @@ def main(listener: str, end: str, folder: str) -> None:
     """Serve on these open files, then remove the folder."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the job, which decides what it means
     _import_all()
-    work = Nursery(socket.socket(fileno=int(listener)), int(end)).serve()
+    work = ForkServer(socket.socket(fileno=int(listener)), int(end)).serve()
     code = 0
     if work is None:
         shutil.rmtree(folder, ignore_errors=True)

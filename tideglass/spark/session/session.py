@@ -16,7 +16,7 @@ from tideglass.core.errors import TideglassError
 from tideglass.spark.connector import no_packages
 from tideglass.spark.interpreter import see_interpreter, trust
 from tideglass.spark.session.class_archive import archive_options
-from tideglass.spark.session.fork_server import start_nursery
+from tideglass.spark.session.fork_server import start_fork_server
 from tideglass.spark.session.java import use_java
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _interpreter(printed: IO[bytes] | None) -> Generator[None]:
         yield
         return
     if not _programs:
-        _programs.append(str(start_nursery(printed) or sys.executable))
+        _programs.append(str(start_fork_server(printed) or sys.executable))
         trust(_programs[0])
     os.environ["PYSPARK_PYTHON"] = _programs[0]
     try:
