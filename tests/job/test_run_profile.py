@@ -27,8 +27,8 @@ def profile_of_local_run() -> Profile:
     profile = Profile(topology)
     messages = LocalDriver(topology, profile=True).run(partition_batches(topology, {"i": ROWS}), final=True)
     for message in messages:
-        if message.kind is Kind.REPORT:
-            profile.take_report(message.json())
+        if message.kind is Kind.PROFILE:
+            profile.take_task(message.json())
     return profile
 
 
@@ -64,7 +64,7 @@ def test_the_metrics_of_a_run_are_the_same_with_a_profile():
 def test_nothing_is_told_unless_asked_for():
     topology = compile_rows(QUERY, {"i": ROWS}, from_options(None)).topology
     messages = LocalDriver(topology).run(partition_batches(topology, {"i": ROWS}), final=True)
-    assert not any("profile" in m.json() for m in messages if m.kind is Kind.REPORT)
+    assert not any(m.kind is Kind.PROFILE for m in messages)
 
 
 def test_phases_add_up_to_the_batches_and_commits_are_taken_out_of_the_tasks():

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.engine.exchange import Sink
-from tideglass.engine.messages import Kind, Message
+from tideglass.engine.messages import OUTPUT_KINDS, Kind, Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,7 @@ class OutputFilter:
 
 
 def given(messages: Sequence[Message]) -> list[Message]:
-    """A batch's messages for the driver, without rows if the batch only did again what a run before did."""
-    reports = [message for message in messages if message.kind is Kind.REPORT]
-    if any(message.json().get("gives") is False for message in reports):
-        return reports
-    return list(messages)
+    """A batch's messages, without its rows if it reads only what an earlier run has read."""
+    if not any(message.kind is Kind.WITHHELD for message in messages):
+        return list(messages)
+    return [message for message in messages if message.kind not in OUTPUT_KINDS]

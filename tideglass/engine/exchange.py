@@ -74,6 +74,10 @@ class Exchange:
             for key_group in range(self._topology.key_groups)
         ]
 
+    def withhold(self) -> None:
+        """Tell the driver that the rows of the batch are not to be emitted."""
+        self._forwarded.append(Message(0, self._topology.levels + 1, Kind.WITHHELD, 0, self._sender, b""))
+
     def report(self, facts: Mapping[str, Any]) -> None:
         self._reports.append(facts)
 

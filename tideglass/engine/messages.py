@@ -11,7 +11,9 @@
     ROWS      output ordinal    chunk of result rows
     RECORDS   output ordinal    rows as messages for a broker: their number in 8 bytes, then a chunk
     STAGED    output ordinal    manifest of a file written by the task, to be committed by the driver
+    WITHHELD  -                 the batch reads only what an earlier run has read: its rows are not emitted
     REPORT    -                 JSON: counters and watermarks for people and metrics
+    PROFILE   -                 JSON: where the time of a task went
     FAILED    -                 text: a row made the query fail, so the batch must not be committed
 
 DATA, MARK, AHEAD and KNOWN are for one key group of one level; a level passes on what is for a later one.
@@ -46,8 +48,14 @@ class Kind(StrEnum):
     ROWS = "rows"
     RECORDS = "records"
     STAGED = "staged"
+    WITHHELD = "withheld"
     REPORT = "report"
+    PROFILE = "profile"
     FAILED = "failed"
+
+
+#: What holds rows of outputs; its target is the ordinal of one.
+OUTPUT_KINDS = (Kind.ROWS, Kind.RECORDS, Kind.STAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ class Message:
     body: bytes
 
     def json(self) -> Any:
-        """The body of a MARK, KNOWN or REPORT."""
+        """The body of a MARK, KNOWN, REPORT or PROFILE."""
         return json.loads(self.body)
 
 
@@ -93,5 +101,5 @@ def raise_failure(messages: Iterable[Message]) -> None:
 
 def for_driver(messages: Iterable[Message]) -> list[Message]:
     """Messages only the driver reads, in a stable order."""
-    kinds = (Kind.ROWS, Kind.RECORDS, Kind.STAGED, Kind.REPORT, Kind.FAILED)
+    kinds = (*OUTPUT_KINDS, Kind.WITHHELD, Kind.REPORT, Kind.PROFILE, Kind.FAILED)
     return sorted((m for m in messages if m.kind in kinds), key=lambda m: (m.kind, m.target, m.sender))

@@ -1,4 +1,4 @@
-"""A task that says where its time went: its messages, and behind them one more of the kind REPORT."""
+"""A task that says where its time went: its messages, and after them one of the kind PROFILE."""
 
 from __future__ import annotations
 
@@ -30,5 +30,4 @@ def profile_message(recorder: Recorder, topology: Topology, level: int, sender: 
         "nanoseconds": recorder.nanoseconds,
         "calls": recorder.calls,
     }
-    body = json_body({"profile": facts})
-    return Message(0, topology.levels + 1, Kind.REPORT, level, f"profile of {sender}", body)
+    return Message(0, topology.levels + 1, Kind.PROFILE, level, sender, json_body(facts))

@@ -294,7 +294,9 @@ class Scan:
         after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
         report = after.report(self.input_name, partition_name, errors[:20], final=final)
         told = {"quiet_until_ticks": quiet_until_ticks, "idle_held": idle_held}
-        exchange.report(report | told | {"gives": gives})
+        exchange.report(report | told)
+        if not gives:
+            exchange.withhold()
         return exchange.messages(), after
 
     def behind(

@@ -25,7 +25,7 @@ from tideglass.connect.kafka.topic import TopicOutput
 from tideglass.connect.spec import OutputSpec
 from tideglass.core.errors import OutputError
 from tideglass.engine.ipc import from_bytes, to_bytes
-from tideglass.engine.messages import Kind, Message, json_body, records_body, records_count
+from tideglass.engine.messages import OUTPUT_KINDS, Kind, Message, json_body, records_body, records_count
 
 #: Of a sender in the name of a file: batch, generation, digest and attempt stand beside it.
 _MOST_CHARACTERS = 120
@@ -72,7 +72,9 @@ def commit_batch(
     rows = dict.fromkeys(outputs, 0)
     shown: list[tuple[OutputSpec, pa.Table]] = []
     for message in messages:
-        output = outputs[message.target] if message.kind is not Kind.REPORT else ""
+        if message.kind not in OUTPUT_KINDS:
+            continue
+        output = outputs[message.target]
         if message.kind is Kind.STAGED:
             part = Staged(**json.loads(message.body))
             name = f"{file_prefix(batch_id, generation)}{part_name(message.sender)}{Path(part.final).suffix}"
@@ -80,7 +82,7 @@ def commit_batch(
             rows[output] += part.rows
         elif message.kind is Kind.RECORDS:  # which the broker has by now
             rows[output] += records_count(message.body)
-        elif message.kind is Kind.ROWS:
+        else:
             table, spec = from_bytes(message.body), specs[output]
             assert isinstance(spec, OutputSpec)
             rows[output] += table.num_rows

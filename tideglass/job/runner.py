@@ -338,8 +338,8 @@ def _start(
         if profile is not None:
             profile.take_commit(batch_id, time.monotonic() - began)
             for message in messages:
-                if message.kind is Kind.REPORT:
-                    profile.take_report(message.json())
+                if message.kind is Kind.PROFILE:
+                    profile.take_task(message.json())
 
     written = {
         ordinal: spec

@@ -131,7 +131,7 @@ class IngressProcessor(StatefulProcessor):
 
     def _messages(self, number: int, given: Iterable[Message], now_ms: int | None) -> Iterator[Message]:
         messages = list(given)
-        yield from (each for each in messages if each.kind is Kind.REPORT)  # of who has decoded the events
+        yield from (each for each in messages if each.kind is Kind.PROFILE)  # of who has decoded the events
         name, share = self._input_of[number]
         task = self._tasks.get(number)
         if task is None:

@@ -97,8 +97,6 @@ class Metrics:
 
     def take_report(self, facts: Mapping[str, Any]) -> None:
         """Take in one report."""
-        if "profile" in facts:  # for people, see `job.report.profile`; nothing happened
-            return
         sender = (
             (facts["input"], facts["partition"])
             if "input" in facts

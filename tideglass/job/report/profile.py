@@ -77,11 +77,9 @@ class Profile:
     run_seconds: float | None = None
     _commits: dict[int, float] = field(default_factory=dict[int, float])
 
-    def take_report(self, facts: Mapping[str, Any]) -> None:
-        """Take in what one task says; reports of other things are passed over."""
-        if "profile" in facts:
-            profile = facts["profile"]
-            self.levels.setdefault(profile["level"], LevelTimes()).add(profile)
+    def take_task(self, facts: Mapping[str, Any]) -> None:
+        """Take in the body of a PROFILE message."""
+        self.levels.setdefault(facts["level"], LevelTimes()).add(facts)
 
     def take_commit(self, batch_id: int, seconds: float) -> None:
         """How long the driver took to commit the outputs of a batch."""
