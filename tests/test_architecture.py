@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "tideglass"
+TESTS = Path(__file__).parent
+PACKAGE = TESTS.parent / "tideglass"
 
 #: Package -> the packages it may import besides itself, each after those it imports: nothing imports back.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -224,3 +225,15 @@ def test_a_query_is_checked_without_the_engine(tmp_path):
 def test_every_module_says_what_it_is():
     silent = [name_of(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
     assert not silent
+
+
+def test_no_test_imports_a_test():
+    """What several share is in tests/support, or beside what it drives (the oracle, the fuzzer, costs)."""
+    found = [
+        f"{path.relative_to(TESTS)}:{line} imports {imported}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for imported, line in imports(path)
+        if any(part.startswith("test_") or part == "conftest" for part in imported.split("."))
+        and not imported.startswith("tideglass.")
+    ]
+    assert not found, "\n".join(found)

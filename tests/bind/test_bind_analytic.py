@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bind_support import bound, columns, field, found, node, plan, project
 
+from support.binding import bound, columns, field, found, node, plan, project
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE
 from tideglass.core.types import Type

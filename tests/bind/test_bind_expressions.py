@@ -1,8 +1,8 @@
 """Expressions, functions and conditions; several errors at once."""
 
 import pytest
-from bind_support import PAYLOAD, TIME, bound, errors, field, found, value, warned, where
 
+from support.binding import PAYLOAD, TIME, bound, errors, field, found, value, warned, where
 from tideglass.core.errors import QueryError
 from tideglass.core.types import Type
 from tideglass.plan.expressions import Call, Case, Cast, Literal, Path

@@ -1,7 +1,8 @@
 """GROUP BY: windows, keys, aggregates, HAVING."""
 
 import pytest
-from bind_support import (
+
+from support.binding import (
     CLOSED,
     PAYLOAD,
     TIME,
@@ -13,7 +14,6 @@ from bind_support import (
     project,
     warned,
 )
-
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.core.types import Type
 from tideglass.plan.expressions import Call, Cast, Literal, Path, Ref

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from bind_support import errors, found, plan, project
 
+from support.binding import errors, found, plan, project
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.time import TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.plan.nodes import Filter, Join, Node

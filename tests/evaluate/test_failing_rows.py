@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from evaluating import call, cast
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from support.evaluating import call, cast
 from tideglass.core import sql
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import PAYLOAD, Type

@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from evaluating import call, cast, column, lift, value, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.evaluating import call, cast, column, lift, value, values
 from tideglass.core.errors import EvaluationError, Span
 from tideglass.core.types import PAYLOAD, Type, types_of
 from tideglass.core.values import rows_of, table_of, unify

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from cases import Case, compare_outputs
-from cookbook import CONSTRUCTS, DOMAINS, FOLDER, PAGE, page, recipes, showing
-from oracle import run as run_by_oracle
 
+from oracle import run as run_by_oracle
+from support.cases import Case, compare_outputs
+from support.cookbook import CONSTRUCTS, DOMAINS, FOLDER, PAGE, page, recipes, showing
 from tideglass.testing import run
 
 RECIPES = recipes()
@@ -45,4 +45,4 @@ def test_every_construct_of_the_page_is_shown_by_a_query(construct: str) -> None
 
 
 def test_the_page_is_in_step_with_the_folder() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/cookbook.py"
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: PYTHONPATH=tests python -m support.cookbook"

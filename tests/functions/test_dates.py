@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from evaluating import by_column, call, column, ticks, value, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.evaluating import by_column, call, column, value, values
+from support.times import ticks_of
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, TICKS_PER_DAY, format_ticks
 from tideglass.core.types import Type
@@ -190,7 +191,7 @@ def test_adding_and_taking_away_again_is_nothing(moment: int, n: int, part: str)
     assert value(call("dateadd", part, -n, there)) == text
     assert value(call("datediff", part, text, there)) == n
     assert (
-        ticks(value(there)) - ticks(text)
+        ticks_of(value(there)) - ticks_of(text)
         == n
         * {"day": TICKS_PER_DAY, "hour": TICKS_PER_DAY // 24, "second": 10_000_000, "microsecond": 10}[part]
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from cases import compare_outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from oracle import run as oracle_run
 from oracle.geography import vincenty
-
+from support.cases import compare_outputs
 from tideglass.core.errors import EvaluationError
 from tideglass.testing import run
 

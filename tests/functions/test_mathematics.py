@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import pytest
-from evaluating import by_column, call, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.evaluating import by_column, call, value
 from tideglass.core.errors import EvaluationError
 
 BIG = 2**63 - 1

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from evaluating import by_column, call, column, value, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.evaluating import by_column, call, column, value, values
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
 from tideglass.functions import javascript

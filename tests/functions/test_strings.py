@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from evaluating import by_column, call, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.evaluating import by_column, call, value
 from tideglass.core.errors import EvaluationError
 
 

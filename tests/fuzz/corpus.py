@@ -8,10 +8,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from cases import FOLDER as CASES
-from cases import Case
-from cases import load as load_case
-from cookbook import FOLDER as RECIPES
+from support.cases import FOLDER as CASES
+from support.cases import Case
+from support.cases import load as load_case
+from support.cookbook import FOLDER as RECIPES
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = ("tideglass/cli/template", "examples/tollbooth", "examples/flights")

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from harness import AT_ONCE, Manner, exact, input_infos, play
-
 from fuzz.corpus import cases, queries
 from fuzz.mutation import EDGE_NUMBERS, EDGE_TEXTS, mutate_query
 from fuzz.trial import Trial, holds
+from support.harness import AT_ONCE, Manner, exact, input_infos, play
 from tideglass.compile import Compiled, compile_query
 from tideglass.core.errors import Diagnostic, EvaluationError, InputError, QueryError, Source
 from tideglass.lang.parser import parse

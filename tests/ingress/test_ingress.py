@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import random
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,155 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tideglass.bind.catalog import InputInfo
+from support.frames import SETTINGS, SUBSTREAMS, TWO_INPUTS, Frames, Row, table
+from support.times import at
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
-from tideglass.connect.reference.references import InlineRows, inline_rows
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.events import Fields
-from tideglass.core.time import TICKS_PER_SECOND, format_ticks
-from tideglass.engine.emit_filter import given as rows_given
-from tideglass.engine.exchange import RowSink
-from tideglass.engine.key_group import KeyGroupTask
-from tideglass.engine.messages import Kind, Message, for_driver, json_body
+from tideglass.engine.messages import Kind
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
-from tideglass.ingress.read_from import ANEW, InputBegin
-from tideglass.ingress.stream import IngressTask
-from tideglass.local import rows_by_output
-from tideglass.operators.state.store import MemoryState
-from tideglass.plan.topology import Topology
-from tideglass.project.settings import from_options
-from tideglass.testing import compile_rows, rows_in_order, run
-
-START = 1_767_225_600 * TICKS_PER_SECOND  # 2026-01-01
-SETTINGS = {"late_arrival": "5s", "out_of_order": "2s"}
-TWO_INPUTS = """
-WITH both AS (SELECT d, v FROM a TIMESTAMP BY t UNION SELECT d, v FROM b TIMESTAMP BY t)
-SELECT d, COUNT(*) AS n, SUM(v) AS s, System.Timestamp() AS at INTO counts
-FROM both GROUP BY d, TumblingWindow(second, 10)
-SELECT d, v, System.Timestamp() AS at INTO high FROM a TIMESTAMP BY t WHERE v > 5
-"""
-#: As above, each device with a watermark of its own.
-SUBSTREAMS = """
-WITH both AS (
-    SELECT d, v, PartitionId AS p FROM a TIMESTAMP BY t OVER d, PartitionId PARTITION BY PartitionId
-    UNION
-    SELECT d, v, PartitionId AS p FROM b TIMESTAMP BY t OVER d, PartitionId PARTITION BY PartitionId
-)
-SELECT d, p, COUNT(*) AS n, SUM(v) AS s, System.Timestamp() AS at INTO counts
-FROM both PARTITION BY p GROUP BY d, p, TumblingWindow(second, 10)
-"""
-
-Row = Mapping[str, Any]
-
-
-def moment(second: float) -> str:
-    return format_ticks(START + round(second * TICKS_PER_SECOND))
-
-
-def table(rows: Sequence[Row]) -> pa.Table:
-    return pa.table(
-        {
-            "t": pa.array([row["t"] for row in rows], pa.string()),
-            "d": pa.array([row["d"] for row in rows], pa.string()),
-            "v": pa.array([row["v"] for row in rows], pa.int32()),
-            "came": pa.array(
-                [datetime.fromisoformat(row["came"]) for row in rows], pa.timestamp("us", "UTC")
-            ),
-            "p": pa.array([row["p"] for row in rows], pa.int32()),
-            "o": pa.array([row["o"] for row in rows], pa.int64()),
-        }
-    )
-
-
-class Frames:
-    """The ingress and the stages in this process, fed as Spark would feed them."""
-
-    def __init__(
-        self,
-        query: str = TWO_INPUTS,
-        spec: Mapping[str, Any] | None = None,
-        reference: Mapping[str, InlineRows] | None = None,
-        shares: int = 1,
-        begins: Mapping[str, InputBegin] | None = None,
-        key_groups: int = 2,
-        settings: Mapping[str, str] = SETTINGS,
-    ) -> None:
-        infos = {name: InputInfo(name) for name in "ab"} | {
-            name: InputInfo(name, "reference") for name in reference or {}
-        }
-        self.compiled = compile_rows(
-            query, {}, from_options(settings), key_groups=key_groups, known_inputs=infos
-        )
-        self.topology: Topology = self.compiled.topology
-        self.begins = begins or {}
-        self.references = inline_rows(self.topology.references, reference or {})
-        self.spec: Mapping[str, Any] = {"arrival": "came", "partition": "p"} if spec is None else spec
-        self.shares = shares
-        self.folder = tempfile.TemporaryDirectory()
-        self.peers = PartitionWatermarks(Snapshots(self.folder.name))
-        self.batches = 0
-        self.states: dict[Any, MemoryState] = {}
-        self.messages: list[Message] = []
-
-    def batch(
-        self,
-        given: Mapping[str, Iterable[pa.Table]],
-        now_ms: int | None = None,
-        *,
-        final: bool = False,
-        replayed: bool = False,
-        job: str = "job",
-        known: Mapping[str, int] | None = None,
-    ) -> None:
-        """given: per input that has rows (or whose timer fires), the tables of its tasks in any order.
-
-        final, replayed, known: what the inputs are told in this batch.
-        """
-        sent: list[Message] = []
-        for name, tables in given.items():
-            needed = self.topology.fields[name]
-            fields = Fields(needed.paths, needed.whole, needed.payload_types)
-            told: list[Message] = []
-            if known is not None:
-                told.append(Message(0, 0, Kind.KNOWN, 0, "", json_body(dict(known))))
-            words = {Kind.END: final, Kind.REPLAYED: replayed}
-            told += [Message(0, 0, kind, 0, "", b"") for kind, said in words.items() if said]
-            chunks: list[list[Message]] = [[*told] for _ in range(self.shares)]
-            for task, rows in enumerate(tables):
-                for each in chunks_of_frame(
-                    rows, FrameSpec(name, **self.spec), fields, "1.2", task, itertools.count()
-                ):
-                    share = int(each.partition) % self.shares if self.shares > 1 else 0
-                    chunks[share].append(Message(0, 0, Kind.CHUNK, 0, each.partition, each.to_bytes()))
-            for share, mine in enumerate(chunks):
-                if mine or now_ms is not None or self.shares == 1:  # else Spark does not call it
-                    state = self.states.setdefault((name, share), MemoryState())
-                    begin = self.begins.get(name, ANEW)
-                    task_ = IngressTask(
-                        self.topology, name, RowSink(), job, self.references, begin=begin, share=share
-                    )
-                    elsewhere = functools.partial(self.peers.before, self.batches, name)
-                    sent += task_.run(reversed(mine), state, now_ms, elsewhere if self.shares > 1 else None)
-        for level in range(1, self.topology.levels + 1):
-            received, sent = sent, []
-            for key_group in range(self.topology.key_groups):
-                mine = [m for m in received if m.key_group == key_group]
-                if mine:  # Spark calls a key group only when there is something for it
-                    stage = KeyGroupTask(self.topology, level, RowSink(), self.references, remembers=True)
-                    sent += stage.run(
-                        key_group,
-                        mine,
-                        lambda op, at=(level, key_group): self.states.setdefault((*at, op), MemoryState()),
-                    )
-        self.peers.take(self.batches, for_driver(sent))
-        self.batches += 1
-        self.messages += rows_given(for_driver(sent))
-
-    def rows(self) -> dict[str, list[dict[str, Any]]]:
-        return {
-            name: rows_in_order(parts) for name, parts in rows_by_output(self.topology, self.messages).items()
-        }
+from tideglass.testing import run
 
 
 def kit(query: str, given: Mapping[str, Sequence[Row]]) -> dict[str, list[dict[str, Any]]]:
@@ -182,10 +39,10 @@ def made(seed: int, count: int) -> list[Row]:
     rng = random.Random(seed)
     return [
         {
-            "t": moment(n - rng.choice((0, 1, 2, 4, 9))),
+            "t": at(n - rng.choice((0, 1, 2, 4, 9))),
             "d": rng.choice("xyz"),
             "v": rng.randrange(10),
-            "came": moment(n + 0.25),
+            "came": at(n + 0.25),
             "p": n % 2 if n > 1 else n,
             "o": n,
         }
@@ -237,19 +94,19 @@ def test_nothing_closes_before_every_input_was_heard_and_then_up_to_the_slowest(
     frames = Frames()
     late = {"d": "x", "v": 1, "p": 0, "o": 0}
     for second in (1, 100):
-        frames.batch({"a": [table([{**late, "t": moment(second), "came": moment(second)}])]})
+        frames.batch({"a": [table([{**late, "t": at(second), "came": at(second)}])]})
     assert frames.rows()["counts"] == []
-    frames.batch({"b": [table([{**late, "t": moment(15), "came": moment(15)}])]})
-    assert [row["at"] for row in frames.rows()["counts"]] == [moment(10)]
-    frames.batch({"b": [table([{**late, "t": moment(50), "came": moment(50)}])]})
-    assert [row["at"] for row in frames.rows()["counts"]] == [moment(10), moment(20)]
+    frames.batch({"b": [table([{**late, "t": at(15), "came": at(15)}])]})
+    assert [row["at"] for row in frames.rows()["counts"]] == [at(10)]
+    frames.batch({"b": [table([{**late, "t": at(50), "came": at(50)}])]})
+    assert [row["at"] for row in frames.rows()["counts"]] == [at(10), at(20)]
 
 
 def test_silence_closes_windows_at_the_distance_of_the_late_tolerance() -> None:
     frames = Frames(
         query="SELECT COUNT(*) AS n INTO counts FROM a TIMESTAMP BY t GROUP BY TumblingWindow(second, 10)"
     )
-    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": at(1), "came": at(1)}
     frames.batch({"a": [table([row])]}, now_ms=1_000_000)
     frames.batch({"a": []}, now_ms=1_000_000 + 14_000)
     assert frames.rows()["counts"] == []
@@ -264,11 +121,11 @@ def test_a_partition_that_appears_later_starts_beside_its_peers(shares: int) -> 
         spec={"arrival": "came", "partition": "p"},
         shares=shares,
     )
-    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(60), "came": moment(60)}
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": at(60), "came": at(60)}
     frames.batch({"a": [table([row])]})
-    frames.batch({"a": [table([{**row, "p": 7, "v": 2, "t": moment(57), "came": moment(61)}])]})
+    frames.batch({"a": [table([{**row, "p": 7, "v": 2, "t": at(57), "came": at(61)}])]})
     frames.batch({"a": []}, final=True)
-    assert frames.rows()["o"] == [{"v": 2, "at": moment(58)}, {"v": 1, "at": moment(60)}]
+    assert frames.rows()["o"] == [{"v": 2, "at": at(58)}, {"v": 1, "at": at(60)}]
 
 
 @pytest.mark.parametrize("chunk_bytes", [1 << 25, 1])
@@ -323,14 +180,14 @@ def test_a_run_that_has_lost_what_its_partitions_had_come_to_stops(tmp_path: Pat
 @pytest.mark.parametrize("shares", [1, 2])
 def test_an_input_without_a_row_ends(shares: int) -> None:
     frames = Frames(shares=shares)
-    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": at(1), "came": at(1)}
     frames.batch({"a": [table([row])], "b": []}, final=True)
     assert [row["n"] for row in frames.rows()["counts"]] == [1]
 
 
 def test_rows_without_arrival_or_offset_are_refused_and_counted() -> None:
     frames = Frames(spec={"arrival": "came", "partition": "p", "offset": "o"})
-    row = {"d": "x", "v": 9, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    row = {"d": "x", "v": 9, "p": 0, "o": 0, "t": at(1), "came": at(1)}
     rows = table([row, {**row, "o": 1}, {**row, "o": 2}])
     rows = rows.set_column(3, "came", pa.array([None, *rows["came"].to_pylist()[1:]], rows["came"].type))
     rows = rows.set_column(5, "o", pa.array([0, None, 2], pa.int64()))
@@ -342,7 +199,7 @@ def test_rows_without_arrival_or_offset_are_refused_and_counted() -> None:
 
 def test_the_state_of_another_job_is_refused() -> None:
     frames = Frames()
-    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": at(1), "came": at(1)}
     frames.batch({"a": [table([row])]})
     with pytest.raises(StateError, match="belongs to another job"):
         frames.batch({"a": [table([row])]}, job="other")
@@ -350,7 +207,7 @@ def test_the_state_of_another_job_is_refused() -> None:
 
 def test_substreams_of_several_partitions_need_the_partition() -> None:
     frames = Frames(query="SELECT d INTO o FROM a TIMESTAMP BY t OVER d")
-    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": moment(1), "came": moment(1)}
+    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": at(1), "came": at(1)}
     frames.batch({"a": [table([row])]})
     with pytest.raises(InputError, match="SUBSTREAMS_NEED_PARTITION"):
         frames.batch({"a": [table([{**row, "p": 1}])]})
@@ -367,10 +224,10 @@ SELECT a.d, a.v, r.zone INTO high FROM a TIMESTAMP BY t JOIN r ON a.d = r.d
 def test_snapshots_are_told_of_once_and_count_from_that_batch_on_event_by_event_and_behind_windows(
     shares: int,
 ) -> None:
-    zones = {moment(0): [{"d": "x", "zone": "north"}], moment(12): [{"d": "x", "zone": "south"}]}
+    zones = {at(0): [{"d": "x", "zone": "north"}], at(12): [{"d": "x", "zone": "south"}]}
     frames = Frames(LOOKUPS, reference={"r": zones}, shares=shares)
     rows = [
-        {"d": "x", "v": n, "p": n % 2, "o": n, "t": moment(t), "came": moment(t)}
+        {"d": "x", "v": n, "p": n % 2, "o": n, "t": at(t), "came": at(t)}
         for n, t in enumerate((5, 13, 14, 25, 40, 41))
     ]
     frames.batch({"a": [table(rows[:2])]}, known={"r": 1})
@@ -400,9 +257,7 @@ def test_snapshots_are_told_of_once_and_count_from_that_batch_on_event_by_event_
 @settings(max_examples=10, deadline=None)
 @given(seed=st.integers(0, 10_000), batches=st.integers(1, 4))
 def test_snapshots_known_from_the_start_give_what_the_kit_gives(seed: int, batches: int) -> None:
-    zones = {
-        moment(second): [{"d": d, "zone": f"{d}{second}"} for d in "xy"] for second in (-100, 11, 20, 43)
-    }
+    zones = {at(second): [{"d": d, "zone": f"{d}{second}"} for d in "xy"] for second in (-100, 11, 20, 43)}
     rows = made(seed, 60)
     frames = Frames(LOOKUPS, reference={"r": zones})
     for batch in range(batches):

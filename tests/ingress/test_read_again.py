@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_ingress import SUBSTREAMS, TWO_INPUTS, Frames, Row, moment, table
 
+from support.frames import SUBSTREAMS, TWO_INPUTS, Frames, Row, table
+from support.times import at
 from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
 from tideglass.engine.messages import Kind
 from tideglass.ingress.idle_periods import first_reaching
@@ -49,10 +50,10 @@ def queues_of(seed: int, count: int) -> Queues:
         own = queues[name][partition]
         own.append(
             {
-                "t": moment(n - rng.choice((0, 0, 1, 2, 4, 9, -3))),
+                "t": at(n - rng.choice((0, 0, 1, 2, 4, 9, -3))),
                 "d": rng.choice("xyz"),
                 "v": rng.randrange(10),
-                "came": moment(n + 0.25),
+                "came": at(n + 0.25),
                 "p": int(partition),
                 "o": len(own),
             }
@@ -191,13 +192,13 @@ def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
 def test_what_is_kept_of_a_partition_comes_before_what_follows_and_is_counted_once() -> None:
     query = "SELECT v INTO o FROM a TIMESTAMP BY t"
     row = {"d": "x", "p": 0}
-    rows = [{**row, "v": n, "o": n, "t": moment(n), "came": moment(n)} for n in range(9)]
+    rows = [{**row, "v": n, "o": n, "t": at(n), "came": at(n)} for n in range(9)]
     begins = {"a": InputBegin({"0": PartitionBegin(0, (), 2)}, {"0": 4})}
     frames = Frames(query, SPEC, begins=begins)
     for first, last in ((2, 3), (3, 6), (6, 7)):
         frames.batch({"a": [table(rows[first:last])]}, now_ms=5_000_000)
         assert frames.rows()["o"] == []
-    frames.batch({"a": [table([{**rows[0], "p": 1, "v": 77, "t": moment(9), "came": moment(9)}])]})
+    frames.batch({"a": [table([{**rows[0], "p": 1, "v": 77, "t": at(9), "came": at(9)}])]})
     frames.batch({"a": [table(rows[7:])]}, replayed=True)
     frames.batch({"a": []}, final=True)
     assert sorted(each["v"] for each in frames.rows()["o"]) == [2, 3, 4, 5, 6, 7, 8, 77]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_beginning import Bench, no_broker
 
+from support.begun import Bench, no_broker
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from window_rows import Instant, S, at_once, one, same, table
 
+from support.window_rows import Instant, S, at_once, one, same, table
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import Type, arrow_type, field, types_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from window_rows import one, same
 
+from support.window_rows import one, same
 from tideglass.core.errors import EvaluationError
 
 floats = st.one_of(

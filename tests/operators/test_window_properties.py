@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from window_rows import S, same, table, values_of
 
+from support.window_rows import S, same, table, values_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from window_rows import S, table, values_of
 
+from support.window_rows import S, table, values_of
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from window_rows import S, at_once, one
 
-from tideglass.core.time import TICKS_PER_HOUR, TICKS_PER_MILLISECOND, TICKS_PER_MINUTE, parse_ticks
+from support.times import ticks_of
+from support.window_rows import S, at_once, one
+from tideglass.core.time import TICKS_PER_HOUR, TICKS_PER_MILLISECOND, TICKS_PER_MINUTE
 from tideglass.plan.aggregate_spec import AggregateSpec
 from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
@@ -19,12 +20,6 @@ def counts(window: Window, seconds: list[float]) -> list[tuple[float, int]]:
     return [(row["$ts"] / S, row["$a0"]) for row in at_once([window], rows, [COUNT])]
 
 
-def ticks(text: str) -> int:
-    found = parse_ticks(text)
-    assert found is not None
-    return found
-
-
 def test_a_row_exactly_on_a_window_end_is_in_the_window_that_ends_there() -> None:
     assert counts(Hopping(10 * S, 5 * S), [5, 10]) == [(5, 1), (10, 2), (15, 1)]
     assert counts(Hopping(5 * S, 5 * S), [0, 0.0000001, 5, 5.0000001]) == [(0, 1), (5, 2), (10, 1)]
@@ -32,29 +27,29 @@ def test_a_row_exactly_on_a_window_end_is_in_the_window_that_ends_there() -> Non
 
 def test_an_offset_of_minus_one_millisecond_moves_both_ends() -> None:
     window = Hopping(TICKS_PER_HOUR, TICKS_PER_HOUR, -TICKS_PER_MILLISECOND)
-    rows = [{"$ts": ticks("2026-01-01T12:00:00Z")}, {"$ts": ticks("2026-01-01T13:00:00Z")}]
+    rows = [{"$ts": ticks_of("2026-01-01T12:00:00Z")}, {"$ts": ticks_of("2026-01-01T13:00:00Z")}]
     found = at_once([window], rows, [COUNT])
     assert [row["$ts"] for row in found] == [
-        ticks("2026-01-01T12:59:59.999Z"),
-        ticks("2026-01-01T13:59:59.999Z"),
+        ticks_of("2026-01-01T12:59:59.999Z"),
+        ticks_of("2026-01-01T13:59:59.999Z"),
     ]
 
 
 def test_hopping_windows_end_at_every_multiple_of_the_hop() -> None:
-    found = at_once([Hopping(60 * S, 5 * S)], [{"$ts": ticks("2026-01-01T00:03:54Z")}], [COUNT])
+    found = at_once([Hopping(60 * S, 5 * S)], [{"$ts": ticks_of("2026-01-01T00:03:54Z")}], [COUNT])
     assert [row["$ts"] for row in found[:2]] == [
-        ticks("2026-01-01T00:03:55Z"),
-        ticks("2026-01-01T00:04:00Z"),
+        ticks_of("2026-01-01T00:03:55Z"),
+        ticks_of("2026-01-01T00:04:00Z"),
     ]
     assert len(found) == 12
-    found = at_once([Hopping(300 * S, 5 * S)], [{"$ts": ticks("2026-01-01T06:01:00Z")}], [COUNT])
-    assert found[0]["$ts"] == ticks("2026-01-01T06:01:00Z")
+    found = at_once([Hopping(300 * S, 5 * S)], [{"$ts": ticks_of("2026-01-01T06:01:00Z")}], [COUNT])
+    assert found[0]["$ts"] == ticks_of("2026-01-01T06:01:00Z")
 
 
 def test_weeks_start_on_monday() -> None:
     week = 7 * 24 * TICKS_PER_HOUR
-    (found,) = at_once([Hopping(week, week)], [{"$ts": ticks("2026-11-21T08:00:00Z")}], [COUNT])
-    assert found["$ts"] == ticks("2026-11-23T00:00:00Z")  # a Monday
+    (found,) = at_once([Hopping(week, week)], [{"$ts": ticks_of("2026-11-21T08:00:00Z")}], [COUNT])
+    assert found["$ts"] == ticks_of("2026-11-23T00:00:00Z")  # a Monday
 
 
 def test_a_hop_longer_than_the_size_leaves_gaps() -> None:

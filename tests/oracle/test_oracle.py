@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cases import Case, case_paths, compare, compare_outputs, load
 from hypothesis import given
 from hypothesis import settings as examples
 
 from oracle import OracleError, run
 from oracle.strategies import Trial, aggregations, events, later_trials, trials
+from support.cases import Case, case_paths, compare, compare_outputs, load
 
 CASES = [load(path) for path in case_paths()]
 

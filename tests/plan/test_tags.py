@@ -9,8 +9,8 @@ from inspect import getmembers, isclass
 from pathlib import Path
 
 import pytest
-from cases import case_paths, load
 
+from support.cases import case_paths, load
 from tideglass.compile import compile_query
 from tideglass.core.errors import Source
 from tideglass.core.tags import TAGS, added_field, renamed_field, tag, tag_of, tagged_fields, written

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.job.local_run import rows_of_job
+from support.local_run import rows_of_job
 from tideglass.cli.main import main
 from tideglass.job.options import RunOptions
 from tideglass.job.runner import plan_job

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from against_oracle import check_rows, reproducible
-from harness import Manner, compiled_for, manners
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+
 from oracle.strategies import Trial, events, without_mixed_text
 from oracle.strategies import settings as time_settings
-
+from support.against_oracle import check_rows, reproducible
+from support.harness import Manner, compiled_for, manners
 from tideglass.core.types import Type, field
 from tideglass.engine.ipc import partition_groups_of
 from tideglass.plan.topology import AlignedSendOp, SendOp

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from against_oracle import check_event_by_event, check_rows, reproducible
-from cases import Case, case_paths, load
-from harness import Manner, compiled_for, manners
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from oracle.strategies import Trial, analytics, applies, clocks, events, filters, settings, windows
 
+from oracle.strategies import Trial, analytics, applies, clocks, events, filters, settings, windows
+from support.against_oracle import check_event_by_event, check_rows, reproducible
+from support.cases import Case, case_paths, load
+from support.harness import Manner, compiled_for, manners
 from tideglass.plan.topology import RowsOp, SendOp
 
 CASES = [case for area in ("analytic", "apply") for path in case_paths(area) if (case := load(path)).expected]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from cases import Case, case_paths, compare_outputs, load
 
+from support.cases import Case, case_paths, compare_outputs, load
 from tideglass.core.errors import EvaluationError, InputError, QueryError
 from tideglass.testing import run
 

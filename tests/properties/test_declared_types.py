@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from cases import compare_outputs
-from oracle import run as oracle_run
 
+from oracle import run as oracle_run
+from support.cases import compare_outputs
 from tideglass.testing import run
 
 TYPES = ["bigint", "float", "nvarchar(max)", "datetime", "record", "array"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from against_oracle import ONE_BY_ONE, check_rows, reproducible
-from harness import AT_ONCE, Manner, manners, play
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+
 from oracle.strategies import Trial, clocks, events, grid_windows
 from oracle.strategies import settings as time_settings
-
+from support.against_oracle import ONE_BY_ONE, check_rows, reproducible
+from support.harness import AT_ONCE, Manner, manners, play
 from tideglass.core import sql
 from tideglass.core.errors import ProjectError
 from tideglass.project.settings import from_job_config, from_options

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 
-from against_oracle import check_rows
-from generated import chains_of_steps
-from harness import Manner, manners
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
+
 from oracle.strategies import Trial
+from support.against_oracle import check_rows
+from support.generated import chains_of_steps
+from support.harness import Manner, manners
 
 MORE = os.environ.get("TIDEGLASS_EXAMPLES")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from nested import FUNCTIONS, LIMITED, ROWS, UNLIMITED
 
+from support.nested import FUNCTIONS, LIMITED, ROWS, UNLIMITED
 from tideglass.bind.depth import DEEPEST
 from tideglass.core.errors import QueryError
 from tideglass.testing import run

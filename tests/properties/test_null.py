@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import play
+
 from oracle import run as oracle_run
+from support.harness import play
 
 PAGE = Path(__file__).parents[2] / "docs" / "null.md"
 Event = dict[str, str | None]

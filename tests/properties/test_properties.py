@@ -6,12 +6,10 @@ import math
 from typing import Any
 
 import pytest
-from against_oracle import check_event_by_event, check_rows, played, reproducible, the_oracle
-from cases import Case, case_paths, load
-from harness import Manner, exact, manners, play
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+
 from oracle.strategies import (
     ORDERS,
     UNORDERED_VALUES,
@@ -24,7 +22,10 @@ from oracle.strategies import (
     users_aggregations,
 )
 from oracle.strategies import settings as time_settings
-from queries import chained, substreams_of_two_steps, unions_of_levels
+from support.against_oracle import check_event_by_event, check_rows, played, reproducible, the_oracle
+from support.cases import Case, case_paths, load
+from support.harness import Manner, exact, manners, play
+from support.queries import chained, substreams_of_two_steps, unions_of_levels
 
 CASES = [
     case

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from harness import Inputs, checkpoint, chunks_of, compiled_for, exact, queues_of, restored
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from oracle.strategies import events
 
+from oracle.strategies import events
+from support.harness import Inputs, checkpoint, chunks_of, compiled_for, exact, queues_of, restored
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.plan.fingerprint import fingerprints, state_ids, state_parts
 from tideglass.plan.topology import Topology

@@ -14,12 +14,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from against_oracle import reproducible
-from generated import chains_of_steps
-from harness import AT_ONCE, Begin, Manner, Place, Played, compiled_for, manners, play
 from hypothesis import assume, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+
 from oracle.strategies import (
     Trial,
     aggregations,
@@ -32,14 +30,17 @@ from oracle.strategies import (
     substreams,
     users_aggregations,
 )
-from queries import chained
-from test_joins import around_joins
-from test_joins import chains as chains_of_joins
-from test_patterns import matchings, of_steps
-from test_reference import joined
-
+from support.against_oracle import reproducible
+from support.generated import chains_of_steps
+from support.harness import AT_ONCE, Begin, Manner, Place, Played, compiled_for, manners, play
+from support.joins import around_joins
+from support.joins import chains as chains_of_joins
+from support.lookups import joined
+from support.matching import matchings, of_steps
+from support.queries import chained
+from support.times import ticks_at
 from tideglass.core.errors import EvaluationError, InputError
-from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, parse_ticks
+from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.core.values import rows_of
 from tideglass.ingress.idle_periods import IdlePeriod
@@ -120,12 +121,6 @@ def begin_at(trial: Trial, ticks: int, *, behind_watermark: bool = False) -> Beg
     )
 
 
-def at(seconds: float) -> int:
-    ticks = parse_ticks(iso(seconds))
-    assert ticks is not None
-    return ticks
-
-
 def behind(first: Played, trial: Trial, silences: Mapping[Place, list[IdlePeriod]]) -> Begin:
     """How to go on where a run was stopped, from its inputs alone."""
     assert first.stop is not None
@@ -145,7 +140,7 @@ def test_from_its_output_time_on_a_run_equals_the_undisturbed_one(
     kind: str, data: st.DataObject, seconds: float, manner: Manner
 ) -> None:
     trial = data.draw(trial_of(kind))
-    start_ticks = at(seconds)
+    start_ticks = ticks_at(seconds)
     whole = undisturbed(trial)
     again = played(trial, manner, begin=begin_at(trial, start_ticks))
     assert inline_rows(again) == inline_rows(whole, start_ticks)
@@ -165,7 +160,7 @@ def test_a_replay_sees_the_idle_periods_of_the_first_reading(
 ) -> None:
     trial = data.draw(trial_of(kind))
     trial = replace(trial, settings={**trial.settings, "late_arrival": late})
-    start_ticks = at(seconds)
+    start_ticks = ticks_at(seconds)
     whole = undisturbed(trial, silences, Manner(takes=(2, 1)))
     begin = replace(begin_at(trial, start_ticks), silences=dict(whole.silences))
     again = played(trial, manner, begin=begin)
@@ -229,12 +224,12 @@ def test_less_than_the_read_back_is_not_enough() -> None:
     ]
     query = "SELECT SUM(v) AS s, System.Timestamp() AS at FROM events TIMESTAMP BY t GROUP BY "
     trial = Trial(query + "HoppingWindow(second, 10, 1)", {"events": rows}, {"early_arrival": "4s"})
-    start_ticks = at(13)
+    start_ticks = ticks_at(13)
     whole = inline_rows(undisturbed(trial), start_ticks)
     begin = begin_at(trial, start_ticks)
-    assert begin.read_from_ticks == {"events": at(-1)}
+    assert begin.read_from_ticks == {"events": ticks_at(-1)}
     assert inline_rows(played(trial, AT_ONCE, begin=begin)) == whole
-    less = replace(begin, read_from_ticks={"events": at(1)})
+    less = replace(begin, read_from_ticks={"events": ticks_at(1)})
     assert inline_rows(played(trial, AT_ONCE, begin=less)) != whole
 
 

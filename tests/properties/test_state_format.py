@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from state_fixture import BATCHES_BEFORE, QUERIES, batches, resumed, rows_behind, states_of_today, topology_of
 
+from support.state_fixture import (
+    BATCHES_BEFORE,
+    QUERIES,
+    batches,
+    resumed,
+    rows_behind,
+    states_of_today,
+    topology_of,
+)
 from tideglass.ingress.scan import ScanState
 from tideglass.local import LocalDriver
 from tideglass.plan.fingerprint import state_ids, state_parts

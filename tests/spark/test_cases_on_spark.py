@@ -11,10 +11,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from cases import Case, Rows, case_paths, compare_outputs, load
-from cookbook import FOLDER
-from merged import merged, own, qualified
 
+from support.cases import Case, Rows, case_paths, compare_outputs, load
+from support.cookbook import FOLDER
+from support.merged import merged, own, qualified
 from tideglass.connect.reference.references import inline_rows
 from tideglass.core.errors import EvaluationError, QueryError, TideglassError
 from tideglass.plan.topology import Topology

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from project_on_disk import OnDisk, disordered
 
+from support.project_on_disk import OnDisk, disordered
 from tideglass.core.errors import TideglassError
 from tideglass.job import runner
 from tideglass.job.directory import JobDirectory

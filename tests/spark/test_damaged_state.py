@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from project_on_disk import OnDisk, disordered
 
+from support.project_on_disk import OnDisk, disordered
 from tideglass.core.errors import StateError
 from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics

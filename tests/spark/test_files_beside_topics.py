@@ -22,9 +22,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from project_on_disk import at, write
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from support.project_on_disk import write
+from support.times import at
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE, FrameSpec, chunks_of_frame
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from project_on_disk import at, disordered, write
 from pyspark.errors import StreamingQueryException
 
 import tideglass
+from support.project_on_disk import disordered, write
+from support.times import at
 from tideglass.connect.files.event_id import NAMESPACE
 from tideglass.core.errors import InputError, QueryError, TideglassError
 from tideglass.core.time import format_ticks, ticks_of_datetime

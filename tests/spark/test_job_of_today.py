@@ -1,6 +1,6 @@
 """A job stopped by an earlier version goes on with this one: `tests/fixtures/state` keeps such jobs.
 
-`PYTHONPATH=.:tests/spark python tests/spark/test_job_of_today.py` makes `job-N.tar.xz` of the format of
+`PYTHONPATH=tests python tests/spark/test_job_of_today.py` makes `job-N.tar.xz` of the format of
 today: a project with its job directory, stopped behind its first batch. A file that is there stays as it is.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from project_on_disk import OnDisk, disordered
 
+from support.project_on_disk import OnDisk, disordered
 from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.run_journal import read_runs

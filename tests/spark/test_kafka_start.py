@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
-from test_kafka_run import QUERY, SETTINGS, Live, at, bag, events, expected, stop
 
+from support.live import QUERY, SETTINGS, Live, bag, events, expected, stop
+from support.times import at
 from tideglass.core.errors import InputError
 from tideglass.core.time import format_ticks, parse_ticks
 from tideglass.job.directory import JobDirectory

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project_on_disk import QUERY, OnDisk, disordered
 
+from support.project_on_disk import QUERY, OnDisk, disordered
 from tideglass.job.directory import JobDirectory
 from tideglass.job.report.run_journal import Ended, read_runs
 from tideglass.job.report.status import State, read_status

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from nested import FUNCTIONS, LIMITED, ROWS, UNLIMITED
 
+from support.nested import FUNCTIONS, LIMITED, ROWS, UNLIMITED
 from tideglass.bind.depth import DEEPEST
 from tideglass.testing import run
 

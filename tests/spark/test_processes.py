@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
-from project_on_disk import OnDisk, disordered
 
+from support.project_on_disk import OnDisk, disordered
 from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.runner import run

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from project_on_disk import OnDisk, at, event, write
 
+from support.project_on_disk import OnDisk, event, write
+from support.times import at
 from tideglass.core.errors import InputError
 
 if TYPE_CHECKING:

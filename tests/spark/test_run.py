@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from project_on_disk import QUERY, OnDisk, disordered, event
 
 import tideglass
+from support.project_on_disk import QUERY, SMALL_BATCH_BYTES, OnDisk, disordered, event, stop_when
 from tideglass.connect.files import output
 from tideglass.connect.files.written_rows import read_rows
 from tideglass.core.errors import EvaluationError, InputError, OutputError, StateError
@@ -27,9 +26,6 @@ from tideglass.job.runner import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-#: Of the files below, a batch of so many bytes takes about a third.
-SMALL_BATCH_BYTES = 15_000
 
 
 def with_events(project: OnDisk) -> OnDisk:
@@ -46,16 +42,6 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     """The project run in one go."""
     project = with_events(OnDisk(tmp_path_factory.mktemp("undisturbed"), spark))
     return project, project.run()
-
-
-def stop_when(happened: Callable[[Metrics], bool]) -> Callable[[int, BatchRows, Metrics], None]:
-    """Sends this process the signal a user's stop sends, once something has happened."""
-
-    def watch(_: int, __: BatchRows, metrics: Metrics) -> None:
-        if happened(metrics):
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    return watch
 
 
 def test_several_batches_commit_the_rows_of_one(

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from project_on_disk import at, event, write
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from support.project_on_disk import event, write
+from support.times import at, ticks_at
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.rows import RowsInput
 from tideglass.connect.source import StreamInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError
-from tideglass.core.time import AFTER_ALL_TICKS, parse_ticks
+from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.values import rows_of
 from tideglass.engine.emit_filter import given
 from tideglass.engine.exchange import RowSink
@@ -77,12 +78,6 @@ def messages(source: JobReader, start: dict[str, Any] | None, end: dict[str, Any
         for row in batch.to_pylist()
     ]
     return [Message(**{**row, "kind": Kind(row["kind"])}) for row in rows]
-
-
-def ticks_of(second: float) -> int:
-    ticks = parse_ticks(at(second))
-    assert ticks is not None
-    return ticks
 
 
 def marks(of: list[Message]) -> dict[str, int]:
@@ -245,7 +240,7 @@ def test_nothing_new_is_read_while_other_inputs_are_read_again(tmp_path: Path) -
     write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
     files, told = folders(tmp_path / "in", finished=False), tmp_path / "replayed"
     recorded = files.latest({})
-    silence = IdlePeriod(1 << 40, ticks_of(100))
+    silence = IdlePeriod(1 << 40, ticks_at(100))
     begin = PartitionBegin(0, recorded["0"], 1 << 40, (silence,))
     source = reader(tmp_path, files, finished=False)
     options = replayed(files, recorded, begin) | {"replayed_file": str(told)}
@@ -254,7 +249,7 @@ def test_nothing_new_is_read_while_other_inputs_are_read_again(tmp_path: Path) -
     first = next_batch(source, None)
     sent = messages(source, None, first)
     assert first["inputs"]["events"]["0"]["position"] == recorded["0"]
-    assert marks(sent)["events/0"] == ticks_of(95), "the stages hear of partitions that have nothing to read"
+    assert marks(sent)["events/0"] == ticks_at(95), "the stages hear of partitions that have nothing to read"
     assert any(m.kind is Kind.WITHHELD for m in sent)
     assert next_batch(source, first) == first
     told.touch()
@@ -268,7 +263,7 @@ def test_a_run_begins_in_the_middle_with_the_watermark_silence_had_left(tmp_path
     files = folders(tmp_path / "in", finished=False)
     every = files.latest({})["0"]
     half = int(every[0][2]) // 39 * 20
-    silence = IdlePeriod(5, ticks_of(100))
+    silence = IdlePeriod(5, ticks_at(100))
     begin = PartitionBegin(3, [[every[0][0], 0, half, every[0][3]]], half, (silence,))
     source = reader(tmp_path, files, finished=False)
     source = JobReader(replace(source.job, **replayed(files, {}, begin)))
@@ -276,7 +271,7 @@ def test_a_run_begins_in_the_middle_with_the_watermark_silence_had_left(tmp_path
     sent = messages(source, None, first)
     (report,) = (m.json() for m in sent if m.kind is Kind.REPORT)
     assert Counters(**report["readers"][0]["counters"]).input_events == 19
-    assert marks(sent)["events/0"] == ticks_of(95)
+    assert marks(sent)["events/0"] == ticks_at(95)
     assert first["inputs"]["events"]["0"]["number"] == 3
 
 
@@ -284,11 +279,11 @@ def test_a_run_that_begins_at_the_end_of_what_is_there_still_tells_its_watermark
     write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
     files = folders(tmp_path / "in", finished=False)
     every = files.latest({})["0"]
-    begin = PartitionBegin(0, every, 1 << 40, (IdlePeriod(1 << 40, ticks_of(100)),))
+    begin = PartitionBegin(0, every, 1 << 40, (IdlePeriod(1 << 40, ticks_at(100)),))
     source = reader(tmp_path, files, finished=False)
     source = JobReader(replace(source.job, **replayed(files, {"0": every}, begin)))
     first = next_batch(source, None)
-    assert marks(messages(source, None, first))["events/0"] == ticks_of(95)
+    assert marks(messages(source, None, first))["events/0"] == ticks_at(95)
 
 
 # ---------------------------------------------------------------- partitions that appear

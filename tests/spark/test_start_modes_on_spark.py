@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from project_on_disk import OnDisk, at, disordered
-from test_run import SMALL_BATCH_BYTES, stop_when
 
+from support.project_on_disk import SMALL_BATCH_BYTES, OnDisk, disordered, stop_when
+from support.times import at
 from tideglass.cli.status import status_lines
 from tideglass.connect.files.input import FileInput
 from tideglass.core.errors import InputError, StateError

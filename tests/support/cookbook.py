@@ -1,8 +1,8 @@
 """The cookbook: the queries under examples/queries, and the page of the docs that shows them.
 
-    python tests/cookbook.py
+    PYTHONPATH=tests python -m support.cookbook
 
-writes the page; a test holds it in step with the folder. A recipe is a case file (see `cases`).
+writes the page; a test holds it in step with the folder. A recipe is a case file (see `support.cases`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cases import Case, Rows, load
+from support.cases import Case, Rows, load
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "queries"
 PAGE = ROOT / "docs" / "cookbook.md"
 
@@ -83,7 +83,7 @@ To try one, give [`tideglass.testing.run`](testing.md) its query and rows. `_arr
 `_partition` the partition of its input; where they are not shown, events arrive at their time in partition 0.
 Without settings nothing is late and events out of order are adjusted. Inputs end, so every window closes.
 
-This page is made from the files by `python tests/cookbook.py`.
+This page is made from the files by `PYTHONPATH=tests python -m support.cookbook`.
 """
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
+
 from oracle.strategies import Trial, events, grid_windows, session_windows, settings, without_mixed_text
 
 AT = "System.Timestamp() AS at"

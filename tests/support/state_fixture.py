@@ -1,6 +1,6 @@
 """State as this version writes it, kept in the repository for the versions to come.
 
-`PYTHONPATH=.:tests:tests/properties python tests/properties/state_fixture.py` writes `format-N.json.gz` for
+`PYTHONPATH=tests python -m support.state_fixture` writes `format-N.json.gz` for
 the format of today: for every query below the state of all its operators and input partitions in the middle
 of its events. A file that is there stays as it is: it stands for what users have on their disks. Queries that
 none of them has get a file of their own, `format-N-2.json.gz` and so on.
@@ -15,9 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import checkpoint, chunks_of, compiled_for, exact, queues_of, restored
 from oracle.strategies import iso
-
+from support.harness import checkpoint, chunks_of, compiled_for, exact, queues_of, restored
 from tideglass.job.start.manifest import STATE_FORMAT
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.plan.fingerprint import state_ids, state_parts

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).with_name("cases")
+FOLDER = Path(__file__).parents[1] / "cases"
 HEADER = re.compile(r"^--- (query|settings|function|input|reference|expect|error|runtime error)\b *(.*?) *$")
 
 #: Relative tolerance of floats (A-24).

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cases import Case, compare_outputs
-from harness import AT_ONCE, Manner, Played, exact, play
 from hypothesis import HealthCheck
 from hypothesis import settings as examples
+
 from oracle import OracleError
 from oracle import run as oracle_run
 from oracle.strategies import Trial
-
+from support.cases import Case, compare_outputs
+from support.harness import AT_ONCE, Manner, Played, exact, play
 from tideglass.core.errors import EvaluationError
 
 #: Every failure prints a line that plays it again.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import signal
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from support.times import at
 from tideglass.connect.files.written_rows import read_rows
-from tideglass.core.time import TICKS_PER_SECOND, format_ticks, parse_ticks
+from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.runner import Job, RunOptions, Watch, plan_job, run
 from tideglass.project.project import load_project
@@ -24,13 +26,6 @@ FROM events TIMESTAMP BY t GROUP BY device, TumblingWindow(second, 10)
 
 SELECT device, v, System.Timestamp() AS at INTO high FROM events TIMESTAMP BY t WHERE v > 90
 """
-
-
-def at(second: float) -> str:
-    """A time of the day these events are of."""
-    start = parse_ticks("2026-01-01T00:00:00Z")
-    assert start is not None
-    return format_ticks(start + round(second * TICKS_PER_SECOND))
 
 
 def event(second: float, device: str, v: Any, delay: float = 0.0) -> dict[str, Any]:
@@ -119,3 +114,17 @@ class OnDisk:
 
     def all_rows(self) -> dict[str, list[str]]:
         return {name: self.rows(name) for name in ("counts", "high")}
+
+
+#: Of the files below, a batch of so many bytes takes about a third.
+SMALL_BATCH_BYTES = 15_000
+
+
+def stop_when(happened: Callable[[Metrics], bool]) -> Callable[[int, BatchRows, Metrics], None]:
+    """Sends this process the signal a user's stop sends, once something has happened."""
+
+    def watch(_: int, __: BatchRows, metrics: Metrics) -> None:
+        if happened(metrics):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return watch

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from tideglass.core.time import parse_ticks
 from tideglass.core.types import Type, field
 from tideglass.core.values import rows_of, table_of
 from tideglass.evaluate.program import evaluate
@@ -48,9 +47,3 @@ def by_column(function: str, *args: Any) -> Any:
     """The function with its arguments in columns instead of constants, on one row."""
     names = [f"a{place}" for place in range(len(args))]
     return value(Call(function, tuple(map(Ref, names))), **dict(zip(names, args, strict=True)))
-
-
-def ticks(text: str) -> int:
-    found = parse_ticks(text)
-    assert found is not None
-    return found

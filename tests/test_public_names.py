@@ -1,0 +1,25 @@
+"""The names others may use: one that comes, goes or is renamed is a choice, seen in review."""
+
+from __future__ import annotations
+
+import tideglass
+from tideglass import testing
+
+
+def test_the_package_offers_these_names_and_each_can_be_loaded() -> None:
+    assert tideglass.__all__ == ["FrameInput", "Job", "kafka", "metrics", "query"]
+    assert all(callable(getattr(tideglass, name)) for name in tideglass.__all__)
+
+
+def test_the_test_kit_offers_these_names_and_each_is_there() -> None:
+    assert testing.__all__ == [
+        "ARRIVAL_FIELD",
+        "PARTITION_FIELD",
+        "chunk_of_rows",
+        "compile_rows",
+        "input_infos",
+        "partition_batches",
+        "rows_in_order",
+        "run",
+    ]
+    assert all(hasattr(testing, name) for name in testing.__all__)
