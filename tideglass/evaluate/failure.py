@@ -5,17 +5,18 @@ Nothing here runs unless a statement has failed; then the cost of looking again 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from tideglass.core.errors import Diagnostic, EvaluationError, FailedRow, Span
+from tideglass.core.errors import Diagnostic, EvaluationError, FailedRow, Source, Span
 from tideglass.core.rows import compact_json, rows_of
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM
 from tideglass.functions.mathematics import OVERFLOW
-from tideglass.plan.expressions import Call, Case, Expr, children, references
+from tideglass.plan.expressions import Call, Case, Expr, Ref, children, references, walk
 from tideglass.plan.topology import (
     AnalyticOp,
     ApplyOp,
@@ -88,16 +89,40 @@ def failed_row(expr: Expr | None, row: pa.Table) -> FailedRow:
     read = set(row.column_names) - set(OWN_COLUMNS) if expr is None else references(expr)
     names = sorted(name for name in read if name in row.column_names)
     values = rows_of(row.select(names).rename_columns([shown_name(name) for name in names]))
+    pieces = () if expr is None else _pieces(expr)
     place = None
     if all(name in row.column_names for name in ORDER_COLUMNS):
         ts, arrival, input_, partition, offset = (row[name][0].as_py() or 0 for name in ORDER_COLUMNS)
         place = (ts, arrival, input_, partition, offset)
-    return FailedRow(compact_json(values[0])[:_LONGEST_SHOWN] if names else "", place)
+    return FailedRow(compact_json(values[0])[:_LONGEST_SHOWN] if names else "", place, pieces)
 
 
 def shown_name(column: str) -> str:
-    """A column as the reader of an error knows it: a field of the event by its own name."""
-    return column.removeprefix("$payload.").removeprefix("$") or column
+    """A column as the reader of an error knows it: a field of the event by its own name.
+
+    >>> shown_name("$payload.speed"), shown_name("left.$payload.speed")
+    ('speed', 'left.speed')
+    """
+    return column.replace("$payload.", "").removeprefix("$") or column
+
+
+def _pieces(expr: Expr) -> tuple[tuple[str, Span], ...]:
+    """Columns the engine made for aggregates, keys and the like, with the pieces of the query they hold."""
+    made = [part for part in walk(expr) if isinstance(part, Ref) and _is_made(part.name)]
+    return tuple((shown_name(part.name), part.span) for part in made if part.span != Span())
+
+
+def _is_made(column: str) -> bool:
+    return bool(re.search(r"(^|\.)\$(?!payload)", column))
+
+
+def _in_words(row: FailedRow, source: Source) -> str:
+    """The values of a row, each under the user's own words for it."""
+    values = row.values
+    for name, span in row.pieces:
+        words = " ".join(source.text[span.start : span.end].split())
+        values = values.replace(f"{json.dumps(name)}:", f"{json.dumps(words, ensure_ascii=False)}:", 1)
+    return values
 
 
 # ---------------------------------------------------------------- where it happened
@@ -165,7 +190,7 @@ def located(error: EvaluationError, topology: Topology, op_id: int | None = None
     else:
         *lines, _ = Diagnostic(code, error.message, error.span, hint).render(topology.source).split("\n")
     if error.row is not None and error.row.values:
-        lines.append(f"  the row has {error.row.values}")
+        lines.append(f"  the row has {_in_words(error.row, topology.source)}")
     if error.row is not None and error.row.place is not None:
         lines.append(f"  {_place_text(error.row.place, topology, op_id)}")
     return EvaluationError("\n".join([*lines, f"  hint: {hint}"]), error.span)

@@ -146,8 +146,10 @@ def substitute(expr: Expr, columns: Mapping[str, Expr]) -> Expr:
 
     def change(part: Expr) -> Expr | None:
         match part:
-            case Ref(name=name) if name in columns:
-                return columns[name]
+            case Ref(name=name, span=span) if name in columns:
+                found = columns[name]
+                # a column that is only passed on stays at its place in the text
+                return Ref(found.name, span) if isinstance(found, Ref) and found.span == Span() else found
             case Path(base=base, keys=keys, span=span):
                 inner = rewrite(base, change)
                 if isinstance(inner, Path):

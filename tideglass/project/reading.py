@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from tideglass.core.bounds import ANYWHERE, Bounds, why_not_found
 from tideglass.core.errors import ProjectError
+from tideglass.project.jsonc import read_json, remedy
 
 #: What a user may do where a project names a file outside of it.
 REMEDY = "move it into the project, or say --allow-outside"
@@ -148,9 +149,11 @@ def read_object(path: Path, problems: Problems) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except json.JSONDecodeError as error:
-        problems.error(path, f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}")
+        advice = remedy(error)
+        told = f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
+        problems.error(path, f"{told}; {advice}" if advice else told)
         return None
     except RecursionError:
         problems.error(path, "nested too deeply to be read")
