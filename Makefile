@@ -3,6 +3,7 @@
 #
 #   make demo        real flights through Spark: results, counters, a picture of the watermark
 #   make test        all tests        make test-fast   those that start no Spark (make test-spark: the others)
+#   make test-deep   test-fast with four times the random examples
 #   make check       what CI does: format, lint, types, all tests
 #   make kafka       the toll example on a real Kafka broker, which it starts
 #   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
@@ -17,7 +18,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kafka test test-fast test-spark check format-check lint types bench fuzz costs clean
+.PHONY: help setup demo kafka test test-fast test-deep test-spark check format-check lint types bench fuzz costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -49,6 +50,9 @@ test: test-fast test-spark
 
 test-fast: $(READY)
 	$(PYTEST) -m "not spark" --numprocesses auto
+
+test-deep: $(READY)
+	$(PYTEST) -m "not spark" --numprocesses auto --hypothesis-profile deep
 
 test-spark: $(READY)
 	$(PYTEST) -m spark

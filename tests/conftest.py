@@ -1,6 +1,13 @@
-"""Order of the whole run: who may import whom first, then what is fast, then what starts Spark."""
+"""Before the whole run: how deep properties go, and its order, from what is fast to what starts Spark."""
 
 import pytest
+from hypothesis import settings
+
+from support.depth import DEEP
+
+settings.register_profile("deep", max_examples=DEEP)
+settings.register_profile("default", max_examples=DEEP // 4)
+settings.load_profile("default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

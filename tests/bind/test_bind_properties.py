@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from support.binding import bound, errors, plan
 from support.cases import case_paths, load
+from support.depth import depth
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, QueryError
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, WINDOW_ID
@@ -253,7 +254,7 @@ def scripts(draw: st.DrawFn) -> str:
     return text + (f" UNION {draw(selects('v AS s'))}" if draw(st.booleans()) else "")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 @given(scripts(), st.sampled_from([None, LISTED]), st.sampled_from(["1.0", "1.1", "1.2"]))
 def test_a_query_has_a_sound_plan_or_errors_with_places(
     text: str, inputs: Mapping[str, InputInfo] | None, level: str

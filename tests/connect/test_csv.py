@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
 from tideglass.connect.formats.decoded import LINE, Decoded
 from tideglass.core.events import Fields
@@ -98,7 +99,7 @@ def test_declared_columns_have_their_types():
 _TEXTS = st.text(st.sampled_from(list('ab",\n\r;é ')), max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 @given(st.lists(st.tuples(_TEXTS, _TEXTS, _TEXTS), max_size=8))
 def test_what_a_csv_writer_writes_is_read_back(drawn: list[tuple[str, str, str]]):
     out = io.StringIO(newline="")

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.connect.files import reading, stops
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import InputSpec
@@ -219,7 +220,7 @@ def _write(folder: Path, form: str, events: list[list[int]]) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "csv", "parquet", "avro"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=depth(15), deadline=None)
 @given(data=st.data())
 def test_any_cuts_give_the_same_events_with_the_same_offsets(tmp_path_factory: Any, form: str, data: Any):
     folder = tmp_path_factory.mktemp("in")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.connect.formats.decoded import LINE, Refusals, column_name, merge_rejected
 from tideglass.connect.formats.json.decode import decode_json, json_path
 from tideglass.connect.formats.json.document import events_of_document
@@ -211,7 +212,7 @@ def _plainly(line: str) -> Any:
     return event if isinstance(event, dict) else None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 @given(
     st.lists(
         st.tuples(

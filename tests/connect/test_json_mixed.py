@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.connect.files import reading, stops
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.seek import place_of
@@ -158,7 +159,7 @@ CUTS = {"block": st.integers(1, 200), "limit": st.integers(1, 200)}
 
 
 @given(parts=st.lists(on_lines(), max_size=12), ended=st.booleans(), **CUTS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 def test_every_event_on_lines_is_read_or_counted(
     tmp_path_factory: Any, parts: list[Written], ended: bool, block: int, limit: int
 ):
@@ -174,7 +175,7 @@ def test_every_event_on_lines_is_read_or_counted(
     parts=st.lists(st.one_of(on_lines(), over_lines()), max_size=10),
     **CUTS,
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 def test_every_event_of_a_document_is_read_or_counted(
     tmp_path_factory: Any, first: str, parts: list[Written], block: int, limit: int
 ):
@@ -187,7 +188,7 @@ def test_every_event_of_a_document_is_read_or_counted(
 
 
 @given(parts=st.lists(st.one_of(on_lines(), over_lines()), max_size=8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=depth(100), deadline=None)
 def test_every_event_of_a_message_is_read_or_counted(parts: list[Written]):
     parts = [part for part in parts if part.text.strip() not in TORN]
     message = pa.array([numbered(parts)], pa.string())

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.connect.formats.decoded import LINE, column_name
 from tideglass.connect.formats.json import decode as general
 from tideglass.connect.formats.json import fast_pass
@@ -180,7 +181,7 @@ def _events(draw: st.DrawFn) -> list[str]:
     return lines
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=depth(400), deadline=None)
 @given(_events())
 def test_any_events_are_read_as_by_the_general_decoder_or_left_to_it(lines: list[str]) -> None:
     found = read(lines, "a")
@@ -188,7 +189,7 @@ def test_any_events_are_read_as_by_the_general_decoder_or_left_to_it(lines: list
         assert exact(found) == exact(generally(lines, "a"))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=depth(400), deadline=None)
 @given(
     _events(),
     st.integers(0, 40),
@@ -203,7 +204,7 @@ def test_events_with_a_fault_are_read_only_if_the_general_decoder_takes_them(
         assert exact(found) == exact(generally(lines, "a"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
 def test_floats_are_the_nearest_to_their_text(numbers: list[float]) -> None:
     lines = [f'{{"a":{number!r}}}' for number in numbers]

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.times import ticks_of
 from tideglass.connect.reference import snapshot as snapshots_module
 from tideglass.connect.reference.files import FileReference
@@ -166,7 +167,7 @@ def journaled(folder: Path) -> JournaledReferences:
 
 
 @given(st.lists(st.integers(1, 28), min_size=1, max_size=8), st.data())
-@examples(max_examples=40, deadline=None)
+@examples(max_examples=depth(40), deadline=None)
 def test_what_a_number_of_snapshots_means_never_changes(
     tmp_path_factory: pytest.TempPathFactory, days: list[int], data: st.DataObject
 ) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from support.depth import depth
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import InputSpec, Rotation
 from tideglass.core.errors import InputError
@@ -307,7 +308,7 @@ def test_copies_are_of_one_file(tmp_path: Path):
 
 
 @given(steps=st.lists(st.sampled_from(["append", "rotate", "read", "read a little"]), max_size=25))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=depth(100), deadline=None)
 @pytest.mark.parametrize("rotation", ["rename", "copytruncate"])
 def test_however_appends_rotations_and_batches_follow_each_event_is_read_once(
     tmp_path_factory: pytest.TempPathFactory, rotation: Rotation, steps: list[str]

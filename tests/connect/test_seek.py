@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.seek import Found, place_of, seek
 from tideglass.connect.spec import Arrival, InputSpec
@@ -106,7 +107,7 @@ def test_without_an_arrival_field_files_are_found_by_the_time_they_were_written(
 
 
 @given(place=st.integers(0, 25), suffix=st.sampled_from(list(SUFFIXES)))
-@examples(max_examples=20, deadline=None)
+@examples(max_examples=depth(20), deadline=None)
 def test_a_place_is_found_again_by_the_offset_of_its_event(
     tmp_path_factory: pytest.TempPathFactory, place: int, suffix: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.connect.files import reading
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.unpacking import Unpacked
@@ -71,7 +72,7 @@ def broken(draw: st.DrawFn) -> bytes:
 @given(packed=broken(), step=st.integers(1, 70_000))
 @example(packed=ONE[:-4], step=1 << 20)
 @example(packed=ONE + b"garbage", step=1 << 20)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=depth(150), deadline=None)
 def test_all_that_comes_before_the_break_is_unpacked(packed: bytes, step: int):
     given_bytes, reason = content(packed, step)
     slowly, wrong = content_slowly(packed)

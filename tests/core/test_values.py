@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, format_ticks, parse_ticks
 from tideglass.core.types import Type, field, types_of
 from tideglass.core.values import (
@@ -97,7 +98,7 @@ def test_a_slice_of_a_column_is_read_from_its_own_rows() -> None:
 
 
 @given(st.lists(json_values, max_size=12))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=depth(150), deadline=None)
 def test_classified_json_has_the_values_json_has(values: list[Any]) -> None:
     column, type_, unreadable = classify_json(pa.array([compact(v) for v in values], pa.string()))
     assert unreadable is None
@@ -107,7 +108,7 @@ def test_classified_json_has_the_values_json_has(values: list[Any]) -> None:
 
 
 @given(st.lists(st.tuples(json_values, json_values), min_size=1, max_size=10))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=depth(100), deadline=None)
 def test_rows_json_lines_and_tables_hold_the_same(pairs: list[tuple[Any, Any]]) -> None:
     rows = [{"a": a, 'b"c': b} for a, b in pairs]
     table = table_of(rows)
@@ -116,7 +117,7 @@ def test_rows_json_lines_and_tables_hold_the_same(pairs: list[tuple[Any, Any]]) 
 
 
 @given(st.lists(json_values, min_size=1, max_size=12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=depth(100), deadline=None)
 def test_split_parts_are_uniform_and_together_are_the_whole(values: list[Any]) -> None:
     table = table_of([{"x": v, "n": i} for i, v in enumerate(values)])
     parts = split_by_types(table, ["x"])
@@ -127,7 +128,7 @@ def test_split_parts_are_uniform_and_together_are_the_whole(values: list[Any]) -
 
 
 @given(st.lists(st.tuples(scalars, scalars), min_size=2, max_size=10))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=depth(100), deadline=None)
 def test_canonical_texts_are_equal_exactly_for_equal_tuples(pairs: list[tuple[Any, Any]]) -> None:
     def key(value: Any) -> Any:
         return ("bit", value) if isinstance(value, bool) else value
@@ -205,7 +206,7 @@ def test_a_datetime_in_a_mixed_column_is_written_as_iso_text() -> None:
         max_size=20,
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 def test_texts_are_read_as_times_by_the_rule_for_one_text(texts: list[str | None]) -> None:
     expected = [None if text is None else parse_ticks(text) for text in texts]
     assert ticks_of_texts(pa.array(texts, pa.string())).to_pylist() == expected

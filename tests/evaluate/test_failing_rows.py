@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.evaluating import call, cast
 from tideglass.core import sql
 from tideglass.core.errors import EvaluationError
@@ -68,7 +69,7 @@ def fails(program: Program, table: pa.Table) -> bool:
     st.none() | expressions,
 )
 @example([(1, 0), (None, 0)], [call("isnull", cast(X, Type.DATETIME, lenient=False))], None)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=depth(150), deadline=None)
 def test_they_are_those_that_fail_alone(
     pairs: list[tuple[Any, Any]], exprs: list[Expr], tested: Expr | None
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.evaluating import call, cast, column, lift, value, values
 from tideglass.core.errors import EvaluationError, Span
 from tideglass.core.types import PAYLOAD, Type, types_of
@@ -169,7 +170,7 @@ def outcome(program: Program, table: pa.Table) -> Any:
     st.lists(st.tuples(values_of_any_type, values_of_any_type), min_size=1, max_size=5),
     st.sampled_from(EXPRESSIONS),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=depth(120), deadline=None)
 def test_a_mixed_column_gives_what_each_row_alone_gives(pairs: list[tuple[Any, Any]], expr: Expr) -> None:
     rows = [{"x": x, "y": y} for x, y in pairs]
     program = Program((Named("c", expr),))
@@ -182,7 +183,7 @@ def test_a_mixed_column_gives_what_each_row_alone_gives(pairs: list[tuple[Any, A
 
 
 @given(st.lists(st.tuples(values_of_any_type, values_of_any_type), min_size=2, max_size=6), st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 def test_where_a_table_is_cut_does_not_matter(pairs: list[tuple[Any, Any]], cut: int) -> None:
     rows = [{"x": x, "y": y} for x, y in pairs]
     program = Program((Named("c", call("coalesce", X, Y)),), call("<>", X, 1), keep=("y",))

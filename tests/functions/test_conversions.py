@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.evaluating import by_column, call, cast, column, value, values
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
@@ -111,7 +112,7 @@ float_edges = st.sampled_from([2.0**53, 2.0**63, -(2.0**63), 2.0**62, 1e300, -1e
     st.one_of(st.integers(-(2**63), 2**63 - 1), edges, st.booleans()),
     st.one_of(st.floats(allow_nan=False, allow_infinity=False), float_edges, edges),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 def test_numbers_compare_exactly(a: Any, b: Any) -> None:
     for operator, expected in OPERATORS.items():
         assert by_column(operator, a, b) is expected(a, b)
@@ -120,7 +121,7 @@ def test_numbers_compare_exactly(a: Any, b: Any) -> None:
 
 
 @given(st.text("aAzé😀 ", max_size=4), st.text("aAzé😀 ", max_size=4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=depth(40), deadline=None)
 def test_texts_compare_by_code_point(a: str, b: str) -> None:
     for operator, expected in OPERATORS.items():
         assert by_column(operator, a, b) is expected(a, b)

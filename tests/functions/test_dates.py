@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.evaluating import by_column, call, column, value, values
 from support.times import ticks_of
 from tideglass.core.errors import EvaluationError
@@ -153,7 +154,7 @@ moments = st.integers(ORIGIN_TICKS, LAST_TICKS)
 
 
 @given(moments, moments)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 def test_parts_of_any_datetime_are_pythons(a: int, b: int) -> None:
     texts = [format_ticks(t) for t in (a, b)]
     first, second = (
@@ -182,7 +183,7 @@ def test_parts_of_any_datetime_are_pythons(a: int, b: int) -> None:
 
 
 @given(moments, st.integers(-5000, 5000), st.sampled_from(["day", "hour", "second", "microsecond"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=depth(40), deadline=None)
 def test_adding_and_taking_away_again_is_nothing(moment: int, n: int, part: str) -> None:
     text = format_ticks(
         min(max(moment, ORIGIN_TICKS + 5001 * TICKS_PER_DAY), LAST_TICKS - 5001 * TICKS_PER_DAY)

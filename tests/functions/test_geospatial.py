@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from oracle import run as oracle_run
 from oracle.geography import vincenty
 from support.cases import compare_outputs
+from support.depth import depth
 from tideglass.core.errors import EvaluationError
 from tideglass.testing import run
 
@@ -50,13 +51,13 @@ ST_INTERSECTS(l, m) AS i, ST_DISTANCE(a, q) AS z FROM x"""
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=12))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=depth(40))
 def test_any_geometries_give_the_oracles_answers(events: list[dict[str, Any]]) -> None:
     assert compare_outputs(run(QUERY, inputs={"x": events}), oracle_run(QUERY, {"x": events})) == []
 
 
 @given(st.lists(st.tuples(PLACES_ON_THE_GLOBE, PLACES_ON_THE_GLOBE), min_size=1, max_size=12))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=depth(40))
 def test_distances_are_vincentys_to_the_millimetre(pairs: list[Any]) -> None:
     events = [{"p": record("Point", list(p)), "q": f"POINT ({q[0]!r} {q[1]!r})"} for p, q in pairs]
     rows = run("SELECT ST_DISTANCE(p, q) AS d FROM x", inputs={"x": events})["output"]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.evaluating import by_column, call, value
 from tideglass.core.errors import EvaluationError
 
@@ -186,7 +187,7 @@ def test_a_wrong_type_stops_the_job_with_the_services_message(expr: Any, message
 
 
 @given(st.integers(-(2**63), BIG), st.integers(-(2**63), BIG).filter(bool))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 def test_integer_division_truncates(a: int, b: int) -> None:
     quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     if quotient <= BIG:
@@ -195,7 +196,7 @@ def test_integer_division_truncates(a: int, b: int) -> None:
 
 
 @given(st.integers(-(10**18), 10**18), st.integers(-18, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 def test_bigints_round_half_away_from_zero(x: int, places: int) -> None:
     step = 10 ** max(-places, 0)
     expected = (abs(x) + step // 2) // step * step * (1 if x >= 0 else -1)

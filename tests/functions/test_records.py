@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.evaluating import by_column, call, column, value, values
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
@@ -95,7 +96,7 @@ fields = st.dictionaries(
 
 
 @given(fields, fields, fields)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 def test_record_merge_keeps_the_first_of_equal_names(
     a: dict[str, Any], b: dict[str, Any], c: dict[str, Any]
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.evaluating import by_column, call, value
 from tideglass.core.errors import EvaluationError
 
@@ -170,13 +171,13 @@ def test_like(text: Any, pattern: Any, expected: bool) -> None:
 
 
 @given(st.text("ab[]^%_-\\.", max_size=6), st.text("ab[]^%_-\\.", max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=depth(150), deadline=None)
 def test_a_constant_pattern_matches_what_the_same_pattern_in_a_column_does(text: str, pattern: str) -> None:
     assert value(call("like", text, pattern)) is by_column("like", text, pattern)
 
 
 @given(st.text("abc é😀", max_size=8), st.integers(-3, 10), st.integers(0, 10))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 def test_substring_takes_the_characters_at_its_positions(text: str, start: int, length: int) -> None:
     expected = "".join(char for place, char in enumerate(text, 1) if start <= place < start + length)
     assert by_column("substring", text, start, length) == expected

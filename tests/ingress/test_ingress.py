@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.frames import SETTINGS, SUBSTREAMS, TWO_INPUTS, Frames, Row, table
 from support.times import at
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
@@ -54,7 +55,7 @@ def both(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=str)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=depth(20), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     tasks=st.integers(1, 4),
@@ -143,7 +144,7 @@ def test_a_large_batch_is_sent_in_several_partial_aggregates(
     assert both(frames.rows()["counts"]) == both(kit(TWO_INPUTS, inline_rows)["counts"])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=depth(20), deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     shares=st.integers(2, 4),
@@ -254,7 +255,7 @@ def test_snapshots_are_told_of_once_and_count_from_that_batch_on_event_by_event_
     ]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=depth(10), deadline=None)
 @given(seed=st.integers(0, 10_000), batches=st.integers(1, 4))
 def test_snapshots_known_from_the_start_give_what_the_kit_gives(seed: int, batches: int) -> None:
     zones = {at(second): [{"d": d, "zone": f"{d}{second}"} for d in "xy"] for second in (-100, 11, 20, 43)}

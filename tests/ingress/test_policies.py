@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.ingress.decisions import (
@@ -195,7 +196,7 @@ def play(policies, over, history):
     return told, ingress
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=depth(400), deadline=None)
 @given(runs())
 def test_the_kernel_decides_every_event_as_the_row_at_a_time_rule_does(run):
     policies, over, history = run
@@ -215,7 +216,7 @@ def test_the_kernel_decides_every_event_as_the_row_at_a_time_rule_does(run):
         assert int(progress.of(pa.array([key]))[0]) == ticks(rule.at(key if over else "all"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 @given(runs(), st.data())
 def test_how_events_are_cut_into_chunks_changes_nothing(run, data):
     policies, over, history = run
@@ -232,7 +233,7 @@ def test_how_events_are_cut_into_chunks_changes_nothing(run, data):
     assert content(ingress) == content(ingress_recut)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 @given(runs())
 def test_counters_add_up_watermarks_never_fall_and_nothing_is_behind_them(run):
     policies, over, history = run
@@ -249,7 +250,7 @@ def test_counters_add_up_watermarks_never_fall_and_nothing_is_behind_them(run):
             assert timestamp >= before
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 @given(runs())
 def test_the_state_survives_being_written_and_read_after_every_chunk(run):
     policies, over, history = run
@@ -263,7 +264,7 @@ def test_the_state_survives_being_written_and_read_after_every_chunk(run):
     assert content(ingress) == content(play(policies, over, history)[1])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 @given(runs())
 def test_a_substream_not_ahead_of_the_floor_can_be_forgotten_and_is(run):
     """Play against a kernel state that holds every key ever seen: neither decisions nor progress differ."""
@@ -295,7 +296,7 @@ def test_a_substream_not_ahead_of_the_floor_can_be_forgotten_and_is(run):
     assert lean.progress.of(keys).tolist() == full.progress.of(keys).tolist()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 @given(runs())
 def test_the_advances_of_all_chunks_make_the_substreams_progress(run):
     policies, _, history = run

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.frames import SUBSTREAMS, TWO_INPUTS, Frames, Row, table
 from support.times import at
 from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
@@ -147,7 +148,7 @@ def begins_behind(stopped: Run, query: str) -> tuple[dict[str, InputBegin], dict
 @pytest.mark.parametrize(
     "query", [EVERYTHING, TWO_INPUTS, SUBSTREAMS], ids=["everything", "union", "substreams"]
 )
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=depth(5), deadline=None)
 @given(
     seed=st.integers(0, 100_000),
     batches=st.integers(1, 7),

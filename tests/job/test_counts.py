@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.core.errors import StateError
 from tideglass.engine.messages import Kind, Message, json_body
 from tideglass.job.progress.counts import COUNTS, Counts
@@ -29,7 +30,7 @@ BATCHES = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=depth(60))
 @given(BATCHES)
 def test_rows_are_counted_once_over_kills_at_every_place(batches: list[tuple[int, int, list[str]]]) -> None:
     """A batch: its rows, how many it leaves out, and the kills that its attempts meet."""

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.core.errors import Source
 from tideglass.lang import nodes as n
 from tideglass.lang.parser import parse
@@ -188,14 +189,16 @@ def item_of(text: str) -> Any:
     return statement.items[0]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=depth(100), deadline=None)
 @given(expressions)
 def test_every_expression_reads_back_as_itself(expr: n.Expr) -> None:
     assert item_of(f"({print_expr(expr)})") == n.Item(expr)
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=depth(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(scripts)
 def test_every_script_reads_back_as_itself(script: n.Script) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP
@@ -143,7 +144,7 @@ NUMBERS = st.sampled_from([1, 2, 0.1, -0.25, 1e16, -1e16, 1e300, -1e300, 5e-324,
     st.lists(st.integers(0, 25), max_size=4),
     st.integers(1, 9),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 def test_moving_sums_are_exact_and_do_not_depend_on_batches(
     inline_rows: list[tuple[int, str, Any]], cuts: list[int], length: int
 ) -> None:
@@ -203,7 +204,7 @@ def detector(size: int, change_point: bool, seconds: float = 10) -> AnomalySpec:
     ),
     st.lists(st.integers(1, 9), min_size=1, max_size=9),
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=depth(40))
 def test_detectors_give_the_same_bits_in_any_batches(
     inline_rows: list[tuple[int, str, float]], sizes: list[int]
 ) -> None:

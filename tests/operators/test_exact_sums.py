@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.window_rows import one, same
 from tideglass.core.errors import EvaluationError
 
@@ -22,14 +23,14 @@ floats = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=depth(60), deadline=None)
 @given(st.lists(floats, min_size=1, max_size=12))
 def test_a_sum_of_floats_is_fsum(values: list[float]) -> None:
     assert same(one("sum", values), math.fsum(values) + 0.0)
     assert same(one("avg", values), (math.fsum(values) + 0.0) / len(values))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=depth(25), deadline=None)
 @given(st.lists(floats, min_size=1, max_size=8))
 def test_a_variance_is_the_exact_quotient_rounded_once(values: list[float]) -> None:
     count, exact = len(values), [Fraction(value) for value in values]
@@ -89,7 +90,7 @@ def test_a_variance_with_an_infinity_or_nan_is_nan() -> None:
     assert math.isnan(one("stdevp", [math.nan]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=depth(25), deadline=None)
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=6))
 def test_a_sum_of_bigints_is_exact_or_an_error(values: list[int]) -> None:
     if -(2**63) <= sum(values) < 2**63:
@@ -100,7 +101,7 @@ def test_a_sum_of_bigints_is_exact_or_an_error(values: list[int]) -> None:
     assert same(one("avg", values), float(sum(values)) / len(values))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=depth(25), deadline=None)
 @given(st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), floats), min_size=1, max_size=8))
 def test_a_float_among_bigints_makes_the_sum_a_float(values: list[Any]) -> None:
     total = sum((Fraction(value) for value in values), Fraction(0))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.core.rows import rows_of, table_of
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.operators.joins import reference
@@ -36,7 +37,7 @@ def table(rows: list[tuple[Any, Any]], first: str, **more: list[Any]) -> pa.Tabl
 
 
 @given(ROWS, ROWS, st.sampled_from(["inner", "left"]), st.integers(0, 2), st.integers(1, 3))
-@examples(max_examples=200, deadline=None)
+@examples(max_examples=depth(200), deadline=None)
 def test_a_lookup_gives_the_pairs_of_a_nested_loop_in_their_order(
     lefts: list[tuple[Any, Any]], rights: list[tuple[Any, Any]], kind: str, keys: int, at_once: int
 ) -> None:

@@ -6,6 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import ARRIVAL, INPUT, OFFSET, ORDER_COLUMNS, PARTITION, SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.operators.progress import Progress
@@ -83,13 +84,13 @@ rows_ = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 @given(rows_)
 def test_rows_in_any_order_come_out_in_the_total_order(rows):
     assert order_of(in_order(table(rows))) == sorted(r[:5] for r in rows)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=depth(200), deadline=None)
 @given(rows_, st.lists(st.integers(0, 12), max_size=5))
 def test_successive_releases_make_one_ordered_sequence_of_every_row(rows, cuts):
     """One partition, in arrival order; no row is behind the watermark before, as the ingress sees to."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.depth import depth
 from support.window_rows import S, same, table, values_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS
 from tideglass.operators.progress import Progress
@@ -278,7 +279,7 @@ def comparable(row: Row) -> str:
     return repr(sorted((name, repr(value)) for name, value in row.items()))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=depth(30), deadline=None)
 @given(cases(), st.integers(4, 30), st.booleans(), st.sets(st.sampled_from(AGGREGATES), max_size=4))
 def test_any_chunks_and_batches_give_what_the_definitions_say(
     case: tuple[list[Window], list[tuple[str, ...]], bool, list[list[Row]], int],
@@ -308,7 +309,7 @@ def test_any_chunks_and_batches_give_what_the_definitions_say(
     assert sorted(map(comparable, found)) == sorted(map(comparable, at_once))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=depth(10), deadline=None)
 @given(cases())
 def test_rows_of_one_batch_leave_in_an_order_that_depends_on_nothing_else(
     case: tuple[list[Window], list[tuple[str, ...]], bool, list[list[Row]], int],

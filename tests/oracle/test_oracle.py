@@ -11,6 +11,7 @@ from hypothesis import settings as examples
 from oracle import OracleError, run
 from oracle.strategies import Trial, aggregations, events, later_trials, trials
 from support.cases import Case, case_paths, compare, compare_outputs, load
+from support.depth import depth
 
 CASES = [load(path) for path in case_paths()]
 
@@ -64,7 +65,7 @@ def test_a_case_without_a_sentence_is_refused(tmp_path: Path) -> None:
 
 
 @given(trials())
-@examples(max_examples=60, deadline=None)
+@examples(max_examples=depth(60), deadline=None)
 def test_partitions_may_be_read_in_any_interleaving(trial: Trial) -> None:
     regrouped = {
         name: sorted(rows, key=lambda row: -row["_partition"]) for name, rows in trial.inputs.items()
@@ -74,7 +75,7 @@ def test_partitions_may_be_read_in_any_interleaving(trial: Trial) -> None:
 
 
 @given(aggregations())
-@examples(max_examples=60, deadline=None)
+@examples(max_examples=depth(60), deadline=None)
 def test_a_tumbling_window_is_a_hopping_window_with_hop_equal_to_size(trial: Trial) -> None:
     query = "SELECT COUNT(*) AS n, System.Timestamp() AS at FROM events TIMESTAMP BY t GROUP BY {}"
     tumbling = run(query.format("TumblingWindow(second, 7)"), trial.inputs, settings=trial.settings)
@@ -83,7 +84,7 @@ def test_a_tumbling_window_is_a_hopping_window_with_hop_equal_to_size(trial: Tri
 
 
 @given(events())
-@examples(max_examples=60, deadline=None)
+@examples(max_examples=depth(60), deadline=None)
 def test_every_accepted_row_is_counted_once_by_tumbling_session_and_snapshot(
     rows: list[dict[str, object]],
 ) -> None:
@@ -95,7 +96,7 @@ def test_every_accepted_row_is_counted_once_by_tumbling_session_and_snapshot(
 
 
 @given(later_trials())
-@examples(max_examples=40, deadline=None)
+@examples(max_examples=depth(40), deadline=None)
 def test_joins_and_analytic_functions_do_not_see_the_interleaving_of_partitions(trial: Trial) -> None:
     regrouped = {
         name: sorted(rows, key=lambda row: -row["_partition"]) for name, rows in trial.inputs.items()

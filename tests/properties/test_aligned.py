@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oracle.strategies import Trial, events, without_mixed_text
 from oracle.strategies import settings as time_settings
 from support.against_oracle import check_rows, reproducible
+from support.depth import depth
 from support.harness import Manner, compiled_for, manners
 from tideglass.core.types import Type, field
 from tideglass.engine.ipc import partition_groups_of
@@ -81,7 +82,7 @@ def test_every_key_group_has_as_many_partitions_as_the_others() -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 @given(st.data(), time_settings(), manners())
-@examples(reproducible, max_examples=12)
+@examples(reproducible, max_examples=depth(12))
 def test_they_give_the_oracles_rows_in_any_batches_and_restarts(
     name: str, data: st.DataObject, settings: dict[str, str], manner: Manner
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oracle.strategies import Trial, analytics, applies, clocks, events, filters, settings, windows
 from support.against_oracle import check_event_by_event, check_rows, reproducible
 from support.cases import Case, case_paths, load
+from support.depth import depth
 from support.harness import Manner, compiled_for, manners
 from tideglass.plan.topology import RowsOp, SendOp
 
@@ -24,7 +25,7 @@ def test_a_case_holds_event_by_event_with_a_restart_after_each(case: Case) -> No
 
 
 @given(analytics(), manners())
-@examples(reproducible, max_examples=40)
+@examples(reproducible, max_examples=depth(40))
 def test_analytic_functions_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:
@@ -52,7 +53,7 @@ def detections(draw: st.DrawFn) -> Trial:
 
 
 @given(detections(), manners())
-@examples(reproducible, max_examples=40)
+@examples(reproducible, max_examples=depth(40))
 def test_detectors_give_the_oracles_rows_in_any_batches_and_restarts(trial: Trial, manner: Manner) -> None:
     check_rows(trial, manner)
 
@@ -182,7 +183,7 @@ def of_joins(draw: st.DrawFn) -> Trial:
 
 
 @given(of_joins(), manners())
-@examples(reproducible, max_examples=15)
+@examples(reproducible, max_examples=depth(15))
 def test_analytic_functions_of_joined_streams_see_the_rows_before_the_join(
     trial: Trial, manner: Manner
 ) -> None:
@@ -190,7 +191,7 @@ def test_analytic_functions_of_joined_streams_see_the_rows_before_the_join(
 
 
 @given(st.one_of(mixtures(), in_groups(), over_windows(), of_substreams(), of_unions()), manners())
-@examples(reproducible, max_examples=60)
+@examples(reproducible, max_examples=depth(60))
 def test_analytic_functions_anywhere_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:
@@ -198,7 +199,7 @@ def test_analytic_functions_anywhere_give_the_oracles_rows_in_any_batches_and_re
 
 
 @given(applies(), manners())
-@examples(reproducible, max_examples=15)
+@examples(reproducible, max_examples=depth(15))
 def test_apply_gives_the_oracles_rows_in_any_batches_and_restarts(trial: Trial, manner: Manner) -> None:
     check_rows(trial, manner)
 
@@ -250,7 +251,7 @@ def applied_chains(draw: st.DrawFn) -> Trial:
 
 
 @given(applied_chains(), manners())
-@examples(reproducible, max_examples=30)
+@examples(reproducible, max_examples=depth(30))
 def test_apply_anywhere_gives_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:

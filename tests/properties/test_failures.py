@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from oracle.strategies import Trial, clocks, events, grid_windows
 from oracle.strategies import settings as time_settings
 from support.against_oracle import ONE_BY_ONE, check_rows, reproducible
+from support.depth import depth
 from support.harness import AT_ONCE, Manner, manners, play
 from tideglass.core import sql
 from tideglass.core.errors import ProjectError
@@ -54,13 +55,13 @@ def failing(draw: st.DrawFn) -> Trial:
 
 
 @given(failing(), manners())
-@examples(reproducible, max_examples=25)
+@examples(reproducible, max_examples=depth(25))
 def test_rows_that_fail_are_left_out_in_any_batches_and_restarts(trial: Trial, manner: Manner) -> None:
     check_rows(trial, manner)
 
 
 @given(events(most=14), st.sampled_from(FRAGILE), manners())
-@examples(reproducible, max_examples=15)
+@examples(reproducible, max_examples=depth(15))
 def test_rows_out_and_rows_left_out_add_up_to_the_events_kept(
     rows: list[dict[str, Any]], fragile: str, manner: Manner
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import settings as examples
 
 from oracle.strategies import Trial
 from support.against_oracle import check_rows
+from support.depth import depth
 from support.generated import chains_of_steps
 from support.harness import Manner, manners
 
@@ -22,7 +23,7 @@ MORE = os.environ.get("TIDEGLASS_EXAMPLES")
 @examples(
     deadline=None,
     print_blob=True,
-    max_examples=int(MORE or 40),
+    max_examples=int(MORE or depth(40)),
     derandomize=MORE is None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

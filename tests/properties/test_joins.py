@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from oracle.strategies import Trial, joins
 from support.against_oracle import check_event_by_event, check_rows, reproducible
 from support.cases import Case, case_paths, load
+from support.depth import depth
 from support.harness import Manner, manners
 from support.joins import around_joins, chains, substreams
 
@@ -19,13 +20,13 @@ CASES = [load(path) for path in case_paths("joins")]
 
 
 @given(joins(), manners())
-@examples(reproducible, max_examples=30)
+@examples(reproducible, max_examples=depth(30))
 def test_joins_give_the_oracles_rows_in_any_batches_and_restarts(trial: Trial, manner: Manner) -> None:
     check_rows(trial, manner)
 
 
 @given(chains(), manners())
-@examples(reproducible, max_examples=25)
+@examples(reproducible, max_examples=depth(25))
 def test_chains_of_joins_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:
@@ -33,7 +34,7 @@ def test_chains_of_joins_give_the_oracles_rows_in_any_batches_and_restarts(
 
 
 @given(st.one_of(around_joins(), substreams()), manners())
-@examples(reproducible, max_examples=25)
+@examples(reproducible, max_examples=depth(25))
 def test_windows_around_joins_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:

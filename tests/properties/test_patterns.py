@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from oracle.strategies import Trial, iso
 from support.against_oracle import ONE_BY_ONE, check_event_by_event, check_rows, reproducible
 from support.cases import Case, case_paths, load
+from support.depth import depth
 from support.harness import AT_ONCE, Manner, compiled_for, manners, play
 from support.matching import matchings, of_steps, of_substreams
 from tideglass.plan.topology import RowsOp, SendOp
@@ -26,13 +27,13 @@ def test_a_case_holds_event_by_event_with_a_restart_after_each(case: Case) -> No
 
 
 @given(matchings(), manners())
-@examples(reproducible, max_examples=60)
+@examples(reproducible, max_examples=depth(60))
 def test_patterns_give_the_oracles_rows_in_any_batches_and_restarts(trial: Trial, manner: Manner) -> None:
     check_rows(trial, manner)
 
 
 @given(st.one_of(of_substreams(), of_steps()), manners())
-@examples(reproducible, max_examples=40)
+@examples(reproducible, max_examples=depth(40))
 def test_patterns_among_steps_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:

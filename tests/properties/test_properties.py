@@ -24,6 +24,7 @@ from oracle.strategies import (
 from oracle.strategies import settings as time_settings
 from support.against_oracle import check_event_by_event, check_rows, played, reproducible, the_oracle
 from support.cases import Case, case_paths, load
+from support.depth import depth
 from support.harness import Manner, exact, manners, play
 from support.queries import chained, substreams_of_two_steps, unions_of_levels
 
@@ -36,7 +37,7 @@ CASES = [
 
 
 @given(trials(), manners())
-@examples(reproducible, max_examples=30)
+@examples(reproducible, max_examples=depth(30))
 def test_random_queries_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:
@@ -64,7 +65,7 @@ def orders_of_text(draw: st.DrawFn) -> Trial:
 
 
 @given(orders_of_text(), manners())
-@examples(reproducible, max_examples=30)
+@examples(reproducible, max_examples=depth(30))
 def test_text_without_an_order_stops_the_job_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:
@@ -72,7 +73,7 @@ def test_text_without_an_order_stops_the_job_in_any_batches_and_restarts(
 
 
 @given(users_aggregations(), manners())
-@examples(reproducible, max_examples=30)
+@examples(reproducible, max_examples=depth(30))
 def test_users_aggregates_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:
@@ -80,7 +81,7 @@ def test_users_aggregates_give_the_oracles_rows_in_any_batches_and_restarts(
 
 
 @given(chained(), manners())
-@examples(reproducible, max_examples=14)
+@examples(reproducible, max_examples=depth(14))
 def test_steps_over_steps_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:
@@ -96,7 +97,7 @@ def test_a_case_holds_event_by_event_with_a_restart_after_each(case: Case) -> No
 
 
 @given(events(), time_settings(), manners(), st.sampled_from(["", " OVER k, PartitionId"]))
-@examples(reproducible, max_examples=12)
+@examples(reproducible, max_examples=depth(12))
 def test_every_event_is_accepted_adjusted_dropped_or_rejected_and_counted_once(
     rows: list[dict[str, Any]], settings: dict[str, Any], manner: Manner, over: str
 ) -> None:
@@ -126,7 +127,7 @@ def test_every_event_is_accepted_adjusted_dropped_or_rejected_and_counted_once(
     manners(),
     st.lists(st.sampled_from([0.0, 0.5, 0.999, 1.0]), min_size=1, max_size=4).map(tuple),
 )
-@examples(reproducible, max_examples=12)
+@examples(reproducible, max_examples=depth(12))
 def test_silence_up_to_the_next_arrival_changes_no_row_and_no_watermark_runs_backwards(
     trial: Trial, late: str, manner: Manner, silences: tuple[float, ...]
 ) -> None:
@@ -166,7 +167,7 @@ NUMBERS = st.one_of(
 
 
 @given(st.lists(st.tuples(NUMBERS, st.integers(0, 2), st.integers(0, 3)), max_size=16), manners())
-@examples(reproducible, max_examples=12)
+@examples(reproducible, max_examples=depth(12))
 def test_sums_of_floats_of_any_magnitude_are_the_same_to_the_bit_in_any_batches(
     numbers: list[tuple[float, int, int]], manner: Manner
 ) -> None:

@@ -13,6 +13,7 @@ from oracle import run as oracle_run
 from oracle.strategies import Rows, Trial
 from support.against_oracle import check_event_by_event, reproducible
 from support.cases import Case, case_paths, compare_outputs, load
+from support.depth import depth
 from support.harness import Manner, exact, manners, play
 from support.lookups import joined
 from tideglass.core.errors import EvaluationError, InputError
@@ -32,7 +33,7 @@ def rows_in(trial: Trial, manner: Manner) -> dict[str, Rows] | None:
 
 
 @given(joined(), manners())
-@examples(reproducible, max_examples=40)
+@examples(reproducible, max_examples=depth(40))
 def test_reference_joins_give_the_oracles_rows_in_any_batches_and_restarts(
     trial: Trial, manner: Manner
 ) -> None:

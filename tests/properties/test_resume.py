@@ -11,6 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from oracle.strategies import events
+from support.depth import depth
 from support.harness import Inputs, checkpoint, chunks_of, compiled_for, exact, queues_of, restored
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.plan.fingerprint import fingerprints, state_ids, state_parts
@@ -138,7 +139,9 @@ def rows_of_batches(
 @pytest.mark.parametrize("name", KEPT)
 @given(events(), st.lists(st.integers(1, 4), min_size=1, max_size=3), st.floats(0, 1))
 @examples(
-    deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None,
+    max_examples=depth(8),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 def test_a_plan_that_goes_on_with_kept_state_gives_the_rows_it_would_have_given(
     name: str, rows: list[dict[str, Any]], sizes: list[int], share: float

@@ -31,6 +31,7 @@ from oracle.strategies import (
     users_aggregations,
 )
 from support.against_oracle import reproducible
+from support.depth import depth
 from support.generated import chains_of_steps
 from support.harness import AT_ONCE, Begin, Manner, Place, Played, compiled_for, manners, play
 from support.joins import around_joins
@@ -135,7 +136,7 @@ def behind(first: Played, trial: Trial, silences: Mapping[Place, list[IdlePeriod
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), seconds=st.integers(-2, 120).map(lambda n: n / 2), manner=manners())
-@examples(reproducible, max_examples=7)
+@examples(reproducible, max_examples=depth(7))
 def test_from_its_output_time_on_a_run_equals_the_undisturbed_one(
     kind: str, data: st.DataObject, seconds: float, manner: Manner
 ) -> None:
@@ -154,7 +155,7 @@ def test_from_its_output_time_on_a_run_equals_the_undisturbed_one(
     late=st.sampled_from(["0s", "2s", "5s"]),
     silences=st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 4.0]), min_size=1, max_size=4).map(tuple),
 )
-@examples(reproducible, max_examples=5)
+@examples(reproducible, max_examples=depth(5))
 def test_a_replay_sees_the_idle_periods_of_the_first_reading(
     kind: str, data: st.DataObject, seconds: float, manner: Manner, late: str, silences: tuple[float, ...]
 ) -> None:
@@ -172,7 +173,7 @@ def test_a_replay_sees_the_idle_periods_of_the_first_reading(
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), batches=st.integers(1, 6), before=manners(), after=manners())
-@examples(reproducible, max_examples=7)
+@examples(reproducible, max_examples=depth(7))
 def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
     kind: str, data: st.DataObject, batches: int, before: Manner, after: Manner
 ) -> None:
@@ -193,7 +194,7 @@ def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
     late=st.sampled_from(["0s", "2s", "5s"]),
     silences=st.lists(st.sampled_from([0.0, 0.5, 0.999, 1.0]), min_size=1, max_size=4).map(tuple),
 )
-@examples(reproducible, max_examples=5)
+@examples(reproducible, max_examples=depth(5))
 def test_what_silence_let_a_stopped_run_give_is_not_given_again(
     kind: str,
     data: st.DataObject,

@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from support.depth import depth
 from support.project_on_disk import write
 from support.times import at
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE, FrameSpec, chunks_of_frame
@@ -313,7 +314,7 @@ def change(folder: Path, query: str) -> None:
     (folder / "job.asaql").write_text(query)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=depth(12), deadline=None)
 @given(
     seed=st.integers(0, 100_000),
     batches=st.integers(1, 9),
