@@ -16,7 +16,7 @@ from tideglass.spark.session.class_archive import archive_options, write_archive
 ELSEWHERE = """
 import sys
 from pathlib import Path
-from tideglass.spark import archive
+from tideglass.spark.session import class_archive
 class_archive.own_folder = lambda: Path(sys.argv[1])
 """
 PREPARE = ELSEWHERE + "from tideglass.cli.main import main; main(['prepare'])"
