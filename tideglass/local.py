@@ -22,13 +22,13 @@ from tideglass.plan.topology import Topology, check_partitions
 
 @dataclass(frozen=True, slots=True)
 class PartitionBatch:
-    """What one input partition gives in a batch; `silence` and `seen` as in `Scan.run`."""
+    """What one input partition gives in a batch; `idle_time` and `idle_periods` as in `Scan.run`."""
 
     input: str
     partition: int
     chunks: Sequence[Chunk] = ()
-    silence: IdleTime | None = None
-    seen: Sequence[IdlePeriod] = ()
+    idle_time: IdleTime | None = None
+    idle_periods: Sequence[IdlePeriod] = ()
 
 
 @dataclass(slots=True)
@@ -79,17 +79,17 @@ class LocalDriver:
             check_partitions(self.topology.readers, name, partitions)
         for share in batch:
             sender = f"{share.input}/{share.partition}"
-            messages += self._told(self._scan(share, sender, final), 0, sender)
+            messages += self._with_profile(self._scan(share, sender, final), 0, sender)
         for level in self._tasks:
             received = messages
             messages = []
             for key_group in range(self.topology.key_groups):
                 mine = [m for m in received if m.key_group == key_group]
                 made = self._stage(level, key_group, mine)
-                messages += self._told(made, level, f"stage {level} key group {key_group}")
+                messages += self._with_profile(made, level, f"stage {level} key group {key_group}")
         return for_driver(messages)
 
-    def _told(self, messages: Iterator[Message], level: int, sender: str) -> Iterator[Message]:
+    def _with_profile(self, messages: Iterator[Message], level: int, sender: str) -> Iterator[Message]:
         return profiled(messages, self.topology, level, sender) if self.profile else messages
 
     def _stage(self, level: int, key_group: int, received: Sequence[Message]) -> Iterator[Message]:
@@ -108,8 +108,8 @@ class LocalDriver:
             share.chunks,
             ScanState() if saved is None else ScanState.from_bytes(saved),
             Exchange(self.topology, 0, sender, self.sink),
-            silence=share.silence,
-            seen=share.seen,
+            idle_time=share.idle_time,
+            idle_periods=share.idle_periods,
             final=final,
             known=self.references.find(None),
         )

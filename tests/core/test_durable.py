@@ -44,7 +44,7 @@ def test_a_torn_line_longer_than_what_is_read_at_once_is_dropped(tmp_path: Path)
     assert path.read_bytes() == b"first\nsecond\n"
 
 
-def silences(path: Path, count: int) -> None:
+def idle_periods(path: Path, count: int) -> None:
     journal = IdleJournal(path)
     for offset in range(count):
         report = {"input": "i", "partition": "0", "idle_held": None, "next_offset": offset}
@@ -96,7 +96,7 @@ def journal_at(path: Path) -> JournaledReferences:
 
 @pytest.mark.parametrize(
     ("grow", "known"),
-    [(silences, known_silences), (runs, known_runs), (references, known_references)],
+    [(idle_periods, known_silences), (runs, known_runs), (references, known_references)],
     ids=["idle periods", "runs", "reference data"],
 )
 def test_a_journal_cut_anywhere_loses_the_torn_line_alone_and_no_later_one(

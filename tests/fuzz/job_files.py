@@ -75,9 +75,9 @@ def whole() -> dict[str, bytes]:
             run_journal.add(directory.journal, start)
             end = RunEnd(run, "2026-01-01T00:01:00Z", Ended.FINISHED, 3, 10, {"o": 4})
             run_journal.add(directory.journal, end)
-        silences = IdleJournal(directory.silences)
+        idle_journal = IdleJournal(directory.idle_journal)
         for offset in range(5):
-            silences.take(_silence("0", offset))
+            idle_journal.take(_idle_time("0", offset))
         write_status(
             directory,
             Status(
@@ -91,7 +91,7 @@ def whole() -> dict[str, bytes]:
         return {name: (directory.path / name).read_bytes() for name in names}
 
 
-def _silence(partition: str, offset: int) -> dict[str, Any]:
+def _idle_time(partition: str, offset: int) -> dict[str, Any]:
     quiet = {"quiet_until_ticks": 1000 + offset, "idle_held": False}
     return {"input": "i", "partition": partition, "next_offset": offset, **quiet}
 
@@ -125,16 +125,16 @@ def _runs(directory: JobDirectory) -> None:
 
 def _silences(directory: JobDirectory) -> None:
     """The whole lines count, and so does what is added behind a torn one."""
-    lines = directory.silences.read_bytes().split(b"\n")[:-1]
+    lines = directory.idle_journal.read_bytes().split(b"\n")[:-1]
     known = [line for line in lines if line in whole()["silences.jsonl"].split(b"\n")]
-    read = IdleJournal(directory.silences)
+    read = IdleJournal(directory.idle_journal)
     came = read.of(("i", "0"))
     expected = {json.loads(line)["offset"] for line in known if line}
     holds(
         expected <= {each.offset for each in came}, "a whole line of the silences is lost", (expected, came)
     )
-    read.take(_silence("new", 77))
-    again = IdleJournal(directory.silences).of(("i", "new"))
+    read.take(_idle_time("new", 77))
+    again = IdleJournal(directory.idle_journal).of(("i", "new"))
     holds(IdlePeriod(77, 1077) in again, "a silence behind a torn line is lost", again)
 
 

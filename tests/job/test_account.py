@@ -37,7 +37,7 @@ def directory(tmp_path: Path) -> Iterator[JobDirectory]:
 
 
 @pytest.fixture
-def account(directory: JobDirectory) -> Reporter:
+def reporter(directory: JobDirectory) -> Reporter:
     return Reporter("tolls", directory, RunSetup(START, PLAN, None), Metrics())
 
 
@@ -71,126 +71,126 @@ def once(true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def status_of(account: Reporter) -> Status:
-    found = read_status(account.directory)
+def status_of(reporter: Reporter) -> Status:
+    found = read_status(reporter.directory)
     assert found is not None
     return found
 
 
-def end_of(account: Reporter) -> RunEnd:
-    (run,) = read_runs(account.directory.journal)
+def end_of(reporter: Reporter) -> RunEnd:
+    (run,) = read_runs(reporter.directory.journal)
     assert run.end is not None
     return run.end
 
 
-def test_states_from_start_to_end(account: Reporter):
-    with account:
-        with account.changing() as metrics:  # what an earlier run had counted
+def test_states_from_start_to_end(reporter: Reporter):
+    with reporter:
+        with reporter.changing() as metrics:  # what an earlier run had counted
             metrics.output_rows["counts"] = 1
-        assert account.starting
+        assert reporter.starting
         time.sleep(0.6)  # longer than the account takes to look around
-        assert status_of(account).state is State.STARTING
-        with account.changing() as metrics:
+        assert status_of(reporter).state is State.STARTING
+        with reporter.changing() as metrics:
             metrics.take_report(report(events=3, rejected=0))
             metrics.output_rows["counts"] = 2
             metrics.batches = 1
-        once(lambda: status_of(account).batches == 1)
-        found = status_of(account)
+        once(lambda: status_of(reporter).batches == 1)
+        found = status_of(reporter)
         assert found.state is State.RUNNING
         assert (found.events, found.rows, found.watermark_delay_seconds) == (3, {"counts": 2}, 5.0)
         assert found.inputs[0].watermark == "1970-01-01T00:00:00.0000000Z"
-    assert status_of(account).state is State.STOPPED
-    end = end_of(account)
+    assert status_of(reporter).state is State.STOPPED
+    end = end_of(reporter)
     assert (end.how, end.batches, end.events, end.rows) == (Ended.FINISHED, 1, 3, {"counts": 2})
 
 
-def test_a_run_that_waits_for_its_first_event_runs(account: Reporter):
-    with account:
-        account.running()
-        once(lambda: status_of(account).state is State.RUNNING)
-        assert status_of(account).batches == 0
+def test_a_run_that_waits_for_its_first_event_runs(reporter: Reporter):
+    with reporter:
+        reporter.running()
+        once(lambda: status_of(reporter).state is State.RUNNING)
+        assert status_of(reporter).batches == 0
 
 
-def test_a_run_that_is_asked_to_stop_before_its_first_batch_is_stopping(account: Reporter):
-    with account:
-        account.ask()
-        once(lambda: status_of(account).state is State.STOPPING)
-        account.running()
-        assert status_of(account).state is State.STOPPING
+def test_a_run_that_is_asked_to_stop_before_its_first_batch_is_stopping(reporter: Reporter):
+    with reporter:
+        reporter.request_stop()
+        once(lambda: status_of(reporter).state is State.STOPPING)
+        reporter.running()
+        assert status_of(reporter).state is State.STOPPING
 
 
-def test_broken_input_degrades_a_run_and_is_its_last_error(account: Reporter):
-    with account:
-        account.running()
-        with account.changing() as metrics:
+def test_broken_input_degrades_a_run_and_is_its_last_error(reporter: Reporter):
+    with reporter:
+        reporter.running()
+        with reporter.changing() as metrics:
             metrics.take_report(report(events=3, rejected=1))
             metrics.batches = 1
-        once(lambda: status_of(account).state is State.DEGRADED)
-        assert status_of(account).error == "1 events of clicks/0 refused: no JSON (the first at 4)"
-        assert status_of(account).counters["DeserializationError"] == 1
+        once(lambda: status_of(reporter).state is State.DEGRADED)
+        assert status_of(reporter).error == "1 events of clicks/0 refused: no JSON (the first at 4)"
+        assert status_of(reporter).counters["DeserializationError"] == 1
 
 
-def test_the_file_stop_asks_a_run_to_stop(account: Reporter):
-    with account:
-        account.running()
-        account.directory.stop.touch()
-        assert account.asked.wait(20)
-        once(lambda: status_of(account).state is State.STOPPING)
-    assert end_of(account).how is Ended.STOPPED
-    assert not account.directory.stop.exists()
+def test_the_file_stop_asks_a_run_to_stop(reporter: Reporter):
+    with reporter:
+        reporter.running()
+        reporter.directory.stop.touch()
+        assert reporter.stop_requested.wait(20)
+        once(lambda: status_of(reporter).state is State.STOPPING)
+    assert end_of(reporter).how is Ended.STOPPED
+    assert not reporter.directory.stop.exists()
 
 
-def test_a_run_that_ends_as_soon_as_it_is_asked_has_been_stopped(account: Reporter):
-    with account:
-        account.directory.stop.touch()
-    assert end_of(account).how is Ended.STOPPED
+def test_a_run_that_ends_as_soon_as_it_is_asked_has_been_stopped(reporter: Reporter):
+    with reporter:
+        reporter.directory.stop.touch()
+    assert end_of(reporter).how is Ended.STOPPED
 
 
-def test_a_first_signal_asks_and_a_second_breaks_off(account: Reporter):
+def test_a_first_signal_asks_and_a_second_breaks_off(reporter: Reporter):
     before = signal.getsignal(signal.SIGTERM)
 
     def twice() -> None:
-        with account, signals(account):
+        with reporter, signals(reporter):
             os.kill(os.getpid(), signal.SIGTERM)
-            assert account.asked.is_set()
-            assert account.directory.stop.exists()
+            assert reporter.stop_requested.is_set()
+            assert reporter.directory.stop.exists()
             os.kill(os.getpid(), signal.SIGINT)
             for _ in range(400):  # as a run waits: in short pieces
                 time.sleep(0.05)
 
     with pytest.raises(KeyboardInterrupt):
         twice()
-    assert end_of(account).how is Ended.BROKEN_OFF
-    assert status_of(account).state is State.STOPPED
+    assert end_of(reporter).how is Ended.BROKEN_OFF
+    assert status_of(reporter).state is State.STOPPED
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_stop_at_once_breaks_off_without_a_signal_from_outside(account: Reporter):
+def test_stop_at_once_breaks_off_without_a_signal_from_outside(reporter: Reporter):
     def asked_at_once() -> None:
-        with account, signals(account):
-            account.directory.stop.write_text(AT_ONCE)
+        with reporter, signals(reporter):
+            reporter.directory.stop.write_text(AT_ONCE)
             for _ in range(400):  # as a run waits: in short pieces
                 time.sleep(0.05)
 
     with pytest.raises(KeyboardInterrupt):
         asked_at_once()
-    assert end_of(account).how is Ended.BROKEN_OFF
+    assert end_of(reporter).how is Ended.BROKEN_OFF
 
 
-def test_signals_taken_by_others_can_be_taken_back(account: Reporter):
-    with account, signals(account) as take:
+def test_signals_taken_by_others_can_be_taken_back(reporter: Reporter):
+    with reporter, signals(reporter) as take:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         take()
         os.kill(os.getpid(), signal.SIGTERM)
-        assert account.asked.is_set()
+        assert reporter.stop_requested.is_set()
 
 
-def test_outside_of_the_main_thread_signals_are_left_alone(account: Reporter):
+def test_outside_of_the_main_thread_signals_are_left_alone(reporter: Reporter):
     before = signal.getsignal(signal.SIGTERM)
     seen: list[Any] = []
 
     def look() -> None:
-        with signals(account) as take:
+        with signals(reporter) as take:
             take()
             seen.append(signal.getsignal(signal.SIGTERM))
 
@@ -200,14 +200,14 @@ def test_outside_of_the_main_thread_signals_are_left_alone(account: Reporter):
     assert seen == [before]
 
 
-def test_an_error_ends_a_run_as_failed_with_its_words(account: Reporter):
-    with pytest.raises(EvaluationError), account:
+def test_an_error_ends_a_run_as_failed_with_its_words(reporter: Reporter):
+    with pytest.raises(EvaluationError), reporter:
         raise EvaluationError("'three' is no bigint")
-    assert (end_of(account).how, end_of(account).error) == (Ended.FAILED, "'three' is no bigint")
-    found = status_of(account)
+    assert (end_of(reporter).how, end_of(reporter).error) == (Ended.FAILED, "'three' is no bigint")
+    found = status_of(reporter)
     assert (found.state, found.error) == (State.FAILED, "'three' is no bigint")
 
 
-def test_a_status_of_another_version_is_no_status(account: Reporter):
-    account.directory.status.write_text(json.dumps({"state": "Running", "novel": 1}))
-    assert read_status(account.directory) is None
+def test_a_status_of_another_version_is_no_status(reporter: Reporter):
+    reporter.directory.status.write_text(json.dumps({"state": "Running", "novel": 1}))
+    assert read_status(reporter.directory) is None

@@ -179,7 +179,7 @@ def test_the_manifest_comes_back_as_it_was_written(bench: Bench):
     began = bench.begin()
     manifest = read_manifest(bench.directory.manifest)
     assert manifest is not None
-    assert manifest.begun == replace(began.plan, resume=False)
+    assert manifest.start_plan == replace(began.plan, resume=False)
     assert manifest.identity is not None
     assert manifest.identity.schemas == {"sensor": {"deviceId": "", "readAt": ""}}
     assert os.path.isabs(manifest.identity.inputs["sensor"]["path"]) is False
@@ -192,7 +192,7 @@ def test_a_manifest_of_another_version_is_told_apart(bench: Bench):
     bench.directory.manifest.write_text(json.dumps(sealed(content)))
     found = read_manifest(bench.directory.manifest)
     assert found is not None
-    assert (found.identity, found.begun.generation) == (None, 1)
+    assert (found.identity, found.start_plan.generation) == (None, 1)
     assert told(bench, fresh=True) == ()
     bench.directory.manifest.write_text(json.dumps(sealed(content | {"begun": []})))
     with pytest.raises(StateError, match=r"\[STATE_DAMAGED\] .*manifest\.json does not say"):

@@ -20,7 +20,7 @@ from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.scan import ScanState
 from tideglass.job.progress.idle_journal import LONGEST_BYTES, IdleJournal
-from tideglass.job.progress.stop_point import PartitionStopPoint, stopped
+from tideglass.job.progress.stop_point import PartitionStopPoint, stop_point
 from tideglass.job.start.files import begin
 from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
 from tideglass.plan.read_back import ReadBack
@@ -43,16 +43,18 @@ def source_of(folder: Path, by_field: bool = True) -> dict[str, FileInput]:
     return {"in": FileInput(InputSpec(name="in", path=folder, arrival=arrival, partitions="folders"))}
 
 
-def read(sources: Mapping[str, FileInput], begun: ReadPlan, partition: str = "0") -> list[int]:
+def read(sources: Mapping[str, FileInput], read_plan: ReadPlan, partition: str = "0") -> list[int]:
     """The numbers a run reads that begins there."""
-    source = FileInput(sources["in"].spec, begun.recorded["in"])
-    start = {name: list(each.position) for name, each in begun.begins["in"].items()}
+    source = FileInput(sources["in"].spec, read_plan.recorded["in"])
+    start = {name: list(each.position) for name, each in read_plan.begins["in"].items()}
     end = source.latest(source.latest(start))
     chunks = source.read(partition, start[partition], end[partition], N)
     return [n for chunk in chunks for n in chunk.table["$payload.n"].to_pylist()]
 
 
-def left(sources: Mapping[str, FileInput], number: int = 0) -> dict[str, dict[str, PartitionStopPoint]]:
+def stop_points(
+    sources: Mapping[str, FileInput], number: int = 0
+) -> dict[str, dict[str, PartitionStopPoint]]:
     latest = sources["in"].latest({})
     return {"in": {name: PartitionStopPoint(number, pieces, 0) for name, pieces in latest.items()}}
 
@@ -64,19 +66,19 @@ def no_journal(folder: Path) -> IdleJournal:
 def test_reading_begins_the_span_and_the_early_limit_before_the_output(tmp_path: Path) -> None:
     put(tmp_path / "in" / "0" / "a.json", range(50))
     sources = source_of(tmp_path / "in")
-    begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, {}, no_journal(tmp_path))
-    assert read(sources, begun) == list(range(29, 50))
-    assert begun.begins["in"]["0"].number == 0
+    read_plan = begin(sources, BACK, 40 * TICKS_PER_SECOND, {}, no_journal(tmp_path))
+    assert read(sources, read_plan) == list(range(29, 50))
+    assert read_plan.begins["in"]["0"].number == 0
 
 
 def test_files_are_read_in_the_order_an_earlier_run_read_them(tmp_path: Path) -> None:
     put(tmp_path / "in" / "0" / "b.json", range(30))
     sources = source_of(tmp_path / "in")
-    known = left(sources, number=7)
+    known = stop_points(sources, number=7)
     put(tmp_path / "in" / "0" / "a.json", range(30, 50))
-    begun = begin(sources, BACK, 31 * TICKS_PER_SECOND, known, no_journal(tmp_path))
-    assert read(sources, begun) == list(range(20, 50))
-    assert begun.begins["in"]["0"].number == 7
+    read_plan = begin(sources, BACK, 31 * TICKS_PER_SECOND, known, no_journal(tmp_path))
+    assert read(sources, read_plan) == list(range(20, 50))
+    assert read_plan.begins["in"]["0"].number == 7
     afresh = begin(sources, BACK, 31 * TICKS_PER_SECOND, {}, no_journal(tmp_path))
     assert read(sources, afresh) == [*range(30, 50), *range(30)]
 
@@ -84,7 +86,7 @@ def test_files_are_read_in_the_order_an_earlier_run_read_them(tmp_path: Path) ->
 def test_events_that_silence_raised_are_read_though_they_arrived_before(tmp_path: Path) -> None:
     put(tmp_path / "in" / "0" / "a.json", range(50))
     sources = source_of(tmp_path / "in")
-    known = left(sources)
+    known = stop_points(sources)
     plain = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, no_journal(tmp_path))
     place = plain.begins["in"]["0"].next_offset // 29 * 10  # lines are about equally long
     journal = no_journal(tmp_path)
@@ -92,9 +94,9 @@ def test_events_that_silence_raised_are_read_though_they_arrived_before(tmp_path
     journal.take(told(place, 34 * TICKS_PER_SECOND))
     assert read(sources, begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)) == list(range(29, 50))
     journal.take(report)
-    begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)
-    assert 8 <= read(sources, begun)[0] <= 12
-    assert begun.begins["in"]["0"].seen == (IdlePeriod(place, 35 * TICKS_PER_SECOND),)
+    read_plan = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)
+    assert 8 <= read(sources, read_plan)[0] <= 12
+    assert read_plan.begins["in"]["0"].idle_periods == (IdlePeriod(place, 35 * TICKS_PER_SECOND),)
 
 
 def test_what_begun_says_outlives_the_process(tmp_path: Path) -> None:
@@ -102,11 +104,11 @@ def test_what_begun_says_outlives_the_process(tmp_path: Path) -> None:
     sources = source_of(tmp_path / "in")
     journal = no_journal(tmp_path)
     journal.take(told(3, 5))
-    begun = begin(sources, BACK, 40 * TICKS_PER_SECOND, left(sources), journal)
-    begun.save(tmp_path / "state" / "begun.json")
+    read_plan = begin(sources, BACK, 40 * TICKS_PER_SECOND, stop_points(sources), journal)
+    read_plan.save(tmp_path / "state" / "begun.json")
     again = ReadPlan.load(tmp_path / "state" / "begun.json")
-    assert read(sources, again) == read(sources, begun)
-    assert again.begins["in"]["0"].seen == begun.begins["in"]["0"].seen
+    assert read(sources, again) == read(sources, read_plan)
+    assert again.begins["in"]["0"].idle_periods == read_plan.begins["in"]["0"].idle_periods
     assert ReadPlan.load(tmp_path / "other.json") == ReadPlan()
 
 
@@ -118,7 +120,7 @@ def test_a_source_that_no_longer_holds_the_range_is_named(tmp_path: Path, by_fie
     for n, name in enumerate("abcde"):
         put(tmp_path / "in" / "3" / f"{name}.json", range(n * 10, n * 10 + 10), written=n * 10)
     sources = source_of(tmp_path / "in", by_field)
-    known = left(sources)
+    known = stop_points(sources)
     (tmp_path / "in" / "3" / "a.json").unlink()
     begin(sources, BACK, 45 * TICKS_PER_SECOND, known, no_journal(tmp_path))
     (tmp_path / "in" / "3" / "d.json").unlink()
@@ -138,7 +140,7 @@ def test_all_that_is_gone_is_missed_when_everything_is_needed(tmp_path: Path) ->
     put(tmp_path / "in" / "0" / "a.json", range(10))
     put(tmp_path / "in" / "0" / "b.json", range(10, 20))
     sources = source_of(tmp_path / "in")
-    known = left(sources)
+    known = stop_points(sources)
     (tmp_path / "in" / "0" / "a.json").unlink()
     with pytest.raises(InputError, match="needed is what arrived from its beginning on"):
         begin(sources, BACK, None, known, no_journal(tmp_path))
@@ -156,23 +158,23 @@ def test_where_a_run_stopped_is_read_from_what_it_had_committed(tmp_path: Path) 
     (checkpoint / "commits" / "4").write_text("v1\n{}")
     state = ScanState({0: Ingress(event_watermark_ticks=70), 1: Ingress(floor_ticks=60)})
     Snapshots(str(tmp_path / "ingress")).save("in/0", 7, state.to_bytes())
-    found = stopped(tmp_path)
-    assert found.left == {"in": {"0": PartitionStopPoint(2, [["a.json", 0, 9, 1]], 60)}}
+    found = stop_point(tmp_path)
+    assert found.stop_points == {"in": {"0": PartitionStopPoint(2, [["a.json", 0, 9, 1]], 60)}}
     assert (found.watermark_ticks, found.ended) == (60, False)
 
 
 def test_one_stopped_while_it_read_again_has_come_no_further_than_the_one_before(tmp_path: Path) -> None:
     put(tmp_path / "in" / "0" / "a.json", range(50))
     sources = source_of(tmp_path / "in")
-    known = left(sources)
+    known = stop_points(sources)
     put(tmp_path / "in" / "1" / "a.json", range(50))  # a partition the run before has not seen
     ticks = 40 * TICKS_PER_SECOND
-    begun = begin(sources, BACK, ticks, known, no_journal(tmp_path), behind_ticks=ticks)
-    begun.save(tmp_path / "state" / READ_PLAN)
-    again = stopped(tmp_path / "state")
+    read_plan = begin(sources, BACK, ticks, known, no_journal(tmp_path), after_ticks=ticks)
+    read_plan.save(tmp_path / "state" / READ_PLAN)
+    again = stop_point(tmp_path / "state")
     assert again.watermark_ticks == ticks
-    assert again.left["in"]["0"].position == known["in"]["0"].position
-    new = again.left["in"]["1"]
+    assert again.stop_points["in"]["0"].position == known["in"]["0"].position
+    new = again.stop_points["in"]["1"]
     chunks = sources["in"].read("1", [], new.position, N)
     assert [n for chunk in chunks for n in chunk.table["$payload.n"].to_pylist()] == list(range(40))
 
@@ -183,15 +185,15 @@ def offset(batch: int, name: str) -> dict[str, Any]:
 
 
 def test_a_run_without_a_committed_batch_leaves_nothing(tmp_path: Path) -> None:
-    assert stopped(tmp_path).left == {}
-    assert stopped(tmp_path).watermark_ticks is None
+    assert stop_point(tmp_path).stop_points == {}
+    assert stop_point(tmp_path).watermark_ticks is None
 
 
 def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     (tmp_path / "checkpoint" / "commits").mkdir(parents=True)
     (tmp_path / "checkpoint" / "commits" / "0").touch()
     with pytest.raises(StateError, match="nobody knows where the last run stopped"):
-        stopped(tmp_path)
+        stop_point(tmp_path)
 
 
 # ---------------------------------------------------------------- the journal of idle periods

@@ -18,8 +18,8 @@ NOTHING = StartFacts(
     read_backs={"clicks": ReadBack(100, 30, None)},
     read_backs_behind={"clicks": ReadBack(110, 30, None)},
 )
-READ_PLAN = StartPlan(3, False, StartMode.TIME, "asked", {"clicks": 500}, {"counts": 600})
-STOPPED = replace(NOTHING, generation=3, begun=READ_PLAN, stopped_ticks=800)
+START_PLAN = StartPlan(3, False, StartMode.TIME, "asked", {"clicks": 500}, {"counts": 600})
+STOPPED = replace(NOTHING, generation=3, start_plan=START_PLAN, stopped_ticks=800)
 CHANGED = replace(STOPPED, changes=("the step 'a' is new",))
 LAST = StartRequest(StartMode.LAST_STOPPED)
 

@@ -165,7 +165,7 @@ def test_a_first_run_begins_as_the_project_says_with_the_partitions_there_are(
     bench: Bench, starting: str | None, offset: int
 ) -> None:
     held = HeldPartition(earliest=30, end=90, oldest_ms=60_000)
-    begun = started(bench, answer(held), starting=starting).begun
+    begun = started(bench, answer(held), starting=starting).read_plan
     assert begun.offsets == {"sensor": {"0": offset}}
     there = {"0": PartitionBegin(0, (), offset * EVENTS_OF_A_MESSAGE)} if offset < 90 else {}
     assert begun.begins == {"sensor": there}
@@ -173,7 +173,7 @@ def test_a_first_run_begins_as_the_project_says_with_the_partitions_there_are(
 
 
 def test_where_options_of_the_connector_say_so_it_begins_there(bench: Bench) -> None:
-    begun = started(bench, answer(WHOLE), options={"startingTimestamp": "7"}).begun
+    begun = started(bench, answer(WHOLE), options={"startingTimestamp": "7"}).read_plan
     assert begun.offsets == {}
     assert begun.begins == {"sensor": {"0": PartitionBegin(0, (), 0)}}
 
@@ -181,18 +181,18 @@ def test_where_options_of_the_connector_say_so_it_begins_there(bench: Bench) -> 
 def test_one_that_is_asked_to_begins_at_the_beginning(bench: Bench) -> None:
     held = HeldPartition(earliest=30, end=90, oldest_ms=60_000)
     again = started(bench, answer(held), start_mode=StartMode.BEGINNING)
-    assert again.begun.offsets == {"sensor": {"0": 30}}
+    assert again.read_plan.offsets == {"sensor": {"0": 30}}
 
 
 def test_where_a_run_began_stays_where_it_was_for_those_that_go_on_with_it(bench: Bench) -> None:
     at = {"start_mode": StartMode.TIME, "start_at_ticks": 500 * TICKS_PER_SECOND}
     first = started(bench, answer(WHOLE), **at)
-    assert first.begun.offsets == {"sensor": {"0": 40}}
+    assert first.read_plan.offsets == {"sensor": {"0": 40}}
     assert first.plan.read_from_ticks == {"sensor": (500 - 60 - 300) * TICKS_PER_SECOND}
     for mode in (None, StartMode.LAST_STOPPED):
         later = started(bench, start_mode=mode)
         assert later.plan.resume
-        assert later.begun.offsets == first.begun.offsets
+        assert later.read_plan.offsets == first.read_plan.offsets
         assert later.plan.emit_from_ticks == first.plan.emit_from_ticks
 
 
@@ -258,11 +258,11 @@ def test_behind_a_stopped_run_of_another_query_its_messages_are_read_again_as_fa
     assert (again.plan.mode, again.plan.generation) == (StartMode.LAST_STOPPED, 2)
     assert again.start.began_from == "arrival time 1970-01-01T00:01:50Z"
     assert "the statement that writes to 'many' is another" in again.start.changes
-    assert again.begun.offsets == {"sensor": {"0": 40, "1": 60, "2": 0, "3": 0}}
-    assert again.begun.places == {"sensor": {"0": 70, "1": 60, "2": 5}}
-    assert again.begun.reads_again
-    assert sorted(again.begun.begins["sensor"]) == ["0", "1"]
-    begin = input_begin(again.begun, "sensor")
+    assert again.read_plan.offsets == {"sensor": {"0": 40, "1": 60, "2": 0, "3": 0}}
+    assert again.read_plan.places == {"sensor": {"0": 70, "1": 60, "2": 5}}
+    assert again.read_plan.reads_again
+    assert sorted(again.read_plan.begins["sensor"]) == ["0", "1"]
+    begin = input_begin(again.read_plan, "sensor")
     assert begin.until == {"0": 70 * EVENTS_OF_A_MESSAGE, "2": 5 * EVENTS_OF_A_MESSAGE}
 
 
@@ -272,8 +272,8 @@ def test_nothing_is_read_again_that_the_stopped_run_had_not_read(bench: Bench) -
     bench.query(OTHER)
     held = HeldPartition(earliest=50, end=120, oldest_ms=300_000, found=60)
     again = started(bench, answer(held))
-    assert again.begun.offsets == {"sensor": {"0": 90}}
-    assert again.begun.places == {"sensor": {"0": 95}}
+    assert again.read_plan.offsets == {"sensor": {"0": 90}}
+    assert again.read_plan.places == {"sensor": {"0": 95}}
 
 
 def test_without_a_watermark_all_the_stopped_run_had_read_is_read_again(bench: Bench) -> None:
@@ -283,8 +283,8 @@ def test_without_a_watermark_all_the_stopped_run_had_read_is_read_again(bench: B
     asked: list[int | None] = []
     again = started(bench, answers({0: WHOLE}, asked))
     assert asked == [None]
-    assert again.begun.offsets == {"sensor": {"0": 20}}
-    assert again.begun.behind_ticks == BEFORE_ALL_TICKS
+    assert again.read_plan.offsets == {"sensor": {"0": 20}}
+    assert again.read_plan.after_ticks == BEFORE_ALL_TICKS
 
 
 def test_messages_that_are_gone_are_missed_only_if_the_stopped_run_needs_or_had_not_read_them(
@@ -299,8 +299,8 @@ def test_messages_that_are_gone_are_missed_only_if_the_stopped_run_needs_or_had_
         started(bench, answer(gone))
     assert bench.everything() == before
     partial = started(bench, answer(gone), accept_partial=True)
-    assert partial.begun.offsets == {"sensor": {"0": 97}}
-    assert not partial.begun.reads_again
+    assert partial.read_plan.offsets == {"sensor": {"0": 97}}
+    assert not partial.read_plan.reads_again
 
 
 def test_a_run_stopped_while_it_read_again_has_not_come_further_than_the_one_before(bench: Bench) -> None:
@@ -312,11 +312,11 @@ def test_a_run_stopped_while_it_read_again_has_not_come_further_than_the_one_bef
     place.save(bench.directory.generation(2))
     bench.query(OTHER.replace("100", "50"))
     third = started(bench, answer(WHOLE))
-    assert third.begun.places == second.begun.places == {"sensor": {"0": 70}}
-    assert third.begun.behind_ticks == 520 * TICKS_PER_SECOND
+    assert third.read_plan.places == second.read_plan.places == {"sensor": {"0": 70}}
+    assert third.read_plan.after_ticks == 520 * TICKS_PER_SECOND
     replace(place, replayed=True, offsets={"sensor": {"0": 80}}).save(bench.directory.generation(3))
     bench.query(OTHER)
-    assert started(bench, answer(WHOLE)).begun.places == {"sensor": {"0": 80}}
+    assert started(bench, answer(WHOLE)).read_plan.places == {"sensor": {"0": 80}}
 
 
 def test_files_beside_a_topic_are_gone_on_with_where_they_were_when_its_last_rows_were_given(
@@ -348,19 +348,25 @@ def test_files_beside_a_topic_are_gone_on_with_where_they_were_when_its_last_row
     again = started(bench, answers({0: WHOLE}, asked), more=folder)
     assert asked == [(505 - 20 - 300) * 1000], "the files are behind the topic"
     assert again.plan.mode is StartMode.LAST_STOPPED
-    assert again.begun.recorded == {"more": {"0": every[:2]}}
-    assert again.begun.places == {"sensor": {"0": 70}}
-    assert again.begun.behind_ticks == 505 * TICKS_PER_SECOND
-    assert again.begun.reads_again
+    assert again.read_plan.recorded == {"more": {"0": every[:2]}}
+    assert again.read_plan.places == {"sensor": {"0": 70}}
+    assert again.read_plan.after_ticks == 505 * TICKS_PER_SECOND
+    assert again.read_plan.reads_again
 
     # Stopped while it read again, it has not come further; nor has one stopped before its first batch.
     bench.query(BOTH.replace("10)", "30)"))
     third = started(bench, answer(WHOLE), more=folder)
-    assert (third.begun.recorded, third.begun.places) == (again.begun.recorded, again.begun.places)
+    assert (third.read_plan.recorded, third.read_plan.places) == (
+        again.read_plan.recorded,
+        again.read_plan.places,
+    )
     TopicProgress(0, False, {"sensor": {"0": 60}}).save(bench.directory.generation(3))
     bench.query(BOTH.replace("10)", "40)"))
     fourth = started(bench, answer(WHOLE), more=folder)
-    assert (fourth.begun.recorded, fourth.begun.places) == (again.begun.recorded, again.begun.places)
+    assert (fourth.read_plan.recorded, fourth.read_plan.places) == (
+        again.read_plan.recorded,
+        again.read_plan.places,
+    )
 
 
 def test_what_topics_have_told_to_their_end_is_not_gone_on_with(bench: Bench) -> None:
@@ -377,12 +383,12 @@ def test_silence_that_raised_events_is_reached_back_to(bench: Bench) -> None:
     leave(bench, {"0": 70}, {"0": 520})
     offset = 12 * EVENTS_OF_A_MESSAGE
     report = {"input": "sensor", "partition": "0", "next_offset": offset, "idle_held": None}
-    IdleJournal(bench.directory.silences).take(report | {"quiet_until_ticks": 515 * TICKS_PER_SECOND})
+    IdleJournal(bench.directory.idle_journal).take(report | {"quiet_until_ticks": 515 * TICKS_PER_SECOND})
     bench.query(OTHER)
     again = started(bench, answer(WHOLE))
-    assert again.begun.offsets == {"sensor": {"0": 12}}
-    (begin,) = again.begun.begins["sensor"].values()
-    assert begin.seen == (IdlePeriod(offset, 515 * TICKS_PER_SECOND),)
+    assert again.read_plan.offsets == {"sensor": {"0": 12}}
+    (begin,) = again.read_plan.begins["sensor"].values()
+    assert begin.idle_periods == (IdlePeriod(offset, 515 * TICKS_PER_SECOND),)
 
 
 def test_nothing_is_written_when_the_range_is_gone(bench: Bench) -> None:
@@ -393,5 +399,5 @@ def test_nothing_is_written_when_the_range_is_gone(bench: Bench) -> None:
         started(bench, gone, **at)
     assert bench.everything() == before
     partial = started(bench, gone, **at, accept_partial=True)
-    assert partial.begun.offsets == {"sensor": {"0": 30}}
-    assert ReadPlan.load(bench.directory.generation(1) / READ_PLAN).offsets == partial.begun.offsets
+    assert partial.read_plan.offsets == {"sensor": {"0": 30}}
+    assert ReadPlan.load(bench.directory.generation(1) / READ_PLAN).offsets == partial.read_plan.offsets

@@ -129,10 +129,10 @@ def test_every_event_is_accepted_adjusted_dropped_or_rejected_and_counted_once(
 )
 @examples(reproducible, max_examples=depth(12))
 def test_silence_up_to_the_next_arrival_changes_no_row_and_no_watermark_runs_backwards(
-    trial: Trial, late: str, manner: Manner, silences: tuple[float, ...]
+    trial: Trial, late: str, manner: Manner, idle_periods: tuple[float, ...]
 ) -> None:
     trial = Trial(trial.query, trial.inputs, {**trial.settings, "late_arrival": late})
-    quiet, talking = played(trial, manner, silences), played(trial)
+    quiet, talking = played(trial, manner, idle_periods), played(trial)
     assert (quiet is None) == (talking is None)
     if quiet is not None and talking is not None:
         assert exact(quiet.rows) == exact(talking.rows)
@@ -150,8 +150,8 @@ def test_silence_lets_the_windows_of_other_partitions_close() -> None:
     manner = Manner(takes=(1, 2), key_groups=1)  # partition 1 gives all it has at once, partition 0 waits
     settings = {"late_arrival": "5s"}
 
-    def first_marks(silences: tuple[float, ...]) -> int:
-        came = play(query, {"events": rows}, settings, manner, silences, partitions=2)
+    def first_marks(idle_periods: tuple[float, ...]) -> int:
+        came = play(query, {"events": rows}, settings, manner, idle_periods, partitions=2)
         return next(iter(came.watched.history.values()))[0]
 
     assert first_marks(()) < first_marks((0.999,))

@@ -84,10 +84,10 @@ def played(trial: Trial, manner: Manner, **how: Any) -> Played:
     return play(trial.query, trial.inputs, trial.settings, manner, **how)
 
 
-def undisturbed(trial: Trial, silences: tuple[float, ...] = (), manner: Manner = AT_ONCE) -> Played:
+def undisturbed(trial: Trial, idle_periods: tuple[float, ...] = (), manner: Manner = AT_ONCE) -> Played:
     """The run that reads everything; a trial whose rows stop the job shows nothing here."""
     try:
-        return played(trial, manner, silences=silences)
+        return played(trial, manner, idle_periods=idle_periods)
     except (EvaluationError, InputError):
         assume(False)
         raise
@@ -122,13 +122,13 @@ def begin_at(trial: Trial, ticks: int, *, behind_watermark: bool = False) -> Beg
     )
 
 
-def behind(first: Played, trial: Trial, silences: Mapping[Place, list[IdlePeriod]]) -> Begin:
+def behind(first: Played, trial: Trial, idle_periods: Mapping[Place, list[IdlePeriod]]) -> Begin:
     """How to go on where a run was stopped, from its inputs alone."""
     assert first.stop is not None
     least_ticks = min(first.stop.watermark_ticks.values())
     reached = least_ticks > BEFORE_ALL_TICKS
     begin = begin_at(trial, least_ticks, behind_watermark=True) if reached else Begin()
-    return replace(begin, silences=silences, behind=first.stop)
+    return replace(begin, idle_periods=idle_periods, behind=first.stop)
 
 
 # ---------------------------------------------------------------- at a given output time
@@ -153,17 +153,17 @@ def test_from_its_output_time_on_a_run_equals_the_undisturbed_one(
     seconds=st.integers(-2, 120).map(lambda n: n / 2),
     manner=manners(),
     late=st.sampled_from(["0s", "2s", "5s"]),
-    silences=st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 4.0]), min_size=1, max_size=4).map(tuple),
+    idle_periods=st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 4.0]), min_size=1, max_size=4).map(tuple),
 )
 @examples(reproducible, max_examples=depth(5))
 def test_a_replay_sees_the_idle_periods_of_the_first_reading(
-    kind: str, data: st.DataObject, seconds: float, manner: Manner, late: str, silences: tuple[float, ...]
+    kind: str, data: st.DataObject, seconds: float, manner: Manner, late: str, idle_periods: tuple[float, ...]
 ) -> None:
     trial = data.draw(trial_of(kind))
     trial = replace(trial, settings={**trial.settings, "late_arrival": late})
     start_ticks = ticks_at(seconds)
-    whole = undisturbed(trial, silences, Manner(takes=(2, 1)))
-    begin = replace(begin_at(trial, start_ticks), silences=dict(whole.silences))
+    whole = undisturbed(trial, idle_periods, Manner(takes=(2, 1)))
+    begin = replace(begin_at(trial, start_ticks), idle_periods=dict(whole.idle_periods))
     again = played(trial, manner, begin=begin)
     assert inline_rows(again) == inline_rows(whole, start_ticks)
 
@@ -192,7 +192,7 @@ def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
     before=manners(),
     after=manners(),
     late=st.sampled_from(["0s", "2s", "5s"]),
-    silences=st.lists(st.sampled_from([0.0, 0.5, 0.999, 1.0]), min_size=1, max_size=4).map(tuple),
+    idle_periods=st.lists(st.sampled_from([0.0, 0.5, 0.999, 1.0]), min_size=1, max_size=4).map(tuple),
 )
 @examples(reproducible, max_examples=depth(5))
 def test_what_silence_let_a_stopped_run_give_is_not_given_again(
@@ -202,13 +202,13 @@ def test_what_silence_let_a_stopped_run_give_is_not_given_again(
     before: Manner,
     after: Manner,
     late: str,
-    silences: tuple[float, ...],
+    idle_periods: tuple[float, ...],
 ) -> None:
     trial = data.draw(trial_of(kind))
     trial = replace(trial, settings={**trial.settings, "late_arrival": late})
     whole = undisturbed(trial)
-    first = played(trial, before, silences=silences, stop_after=batches)
-    second = played(trial, after, begin=behind(first, trial, first.silences))
+    first = played(trial, before, idle_periods=idle_periods, stop_after=batches)
+    second = played(trial, after, begin=behind(first, trial, first.idle_periods))
     both = {name: rows + inline_rows(second)[name] for name, rows in inline_rows(first).items()}
     assert both == inline_rows(whole)
 

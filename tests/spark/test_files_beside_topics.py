@@ -33,7 +33,7 @@ from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.reference.references import NO_REFERENCES
 from tideglass.core.events import Fields
 from tideglass.core.time import parse_ticks
-from tideglass.engine.emit_filter import given as rows_given
+from tideglass.engine.emit_filter import emitted_messages
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, for_driver
@@ -147,11 +147,11 @@ class Run:
         self.directory = JobDirectory.of_project(self.folder)
         self.directory.path.mkdir(parents=True, exist_ok=True)
         self.ending = False
-        self.begun = self.begin()
-        self.state = self.directory.generation(self.begun.plan.generation)
+        self.read_plan = self.begin()
+        self.state = self.directory.generation(self.read_plan.plan.generation)
         self.place = TopicProgress()
-        self.silences = IdleJournal(self.directory.silences)
-        began = self.begun.begun
+        self.idle_journal = IdleJournal(self.directory.idle_journal)
+        began = self.read_plan.read_plan
         self.read = {p: began.offsets["a"].get(p, 0) for p in PARTITIONS}
         self.told: dict[str, Any] = self.teller().initialOffset()
         self.own: dict[str, Any] = self.source().initialOffset()
@@ -184,10 +184,10 @@ class Run:
 
     @property
     def replayed(self) -> str | None:
-        return str(self.state / REPLAYED) if self.begun.begun.reads_again else None
+        return str(self.state / REPLAYED) if self.read_plan.read_plan.reads_again else None
 
     def source(self) -> JobReader:
-        began = self.begun.begun
+        began = self.read_plan.read_plan
         inputs = tuple(
             FileInput(spec, began.recorded.get(name, {})) for name, spec in self.job.inputs.items()
         )
@@ -205,7 +205,7 @@ class Run:
                 tasks=2,
                 stop_file=str(self.folder / "stop"),
                 begins={name: of for name, of in began.begins.items() if name in self.job.inputs},
-                emits_replayed=began.behind_ticks is None,
+                emits_replayed=began.after_ticks is None,
                 replayed_file=self.replayed,
             )
         )
@@ -262,7 +262,7 @@ class Run:
         timer = not self.job.options.once and state.get("record") is not None
         if not (given or timer):  # Spark does not call it
             return []
-        began = input_begin(self.begun.begun, "a") if self.replayed else ANEW
+        began = input_begin(self.read_plan.read_plan, "a") if self.replayed else ANEW
         task = IngressTask(topology, "a", RowSink(), None, begin=began)
         return task.run(given, state, None if self.job.options.once else self.clock_ms)
 
@@ -282,14 +282,14 @@ class Run:
                         ),
                     )
         told = for_driver(sent)
-        self.messages += rows_given(told)
+        self.messages += emitted_messages(told)
         for each in told:
             if each.kind is Kind.REPORT:
-                self.silences.take(each.json())
+                self.idle_journal.take(each.json())
         checkpoint, source = self.state / "checkpoint", self.source()
         self.place = self.place.behind(self.batches, checkpoint, ("a",), told)
         self.place.save(self.state)
-        inputs, began = source.job.inputs, self.begun.begun
+        inputs, began = source.job.inputs, self.read_plan.read_plan
         read = positions_after(self.batches, checkpoint, inputs, began, self.place)
         if self.replayed and is_read_again(began, inputs, self.place, read):
             Path(self.replayed).touch()
@@ -342,7 +342,7 @@ def test_behind_a_stopped_run_of_another_query_come_the_rows_it_had_not_given_an
         parts.append(second.rows())
         change(folder / "second", CHANGED_AGAIN)
     last = Run(folder / "second", rows["a"], rng, {}, clock_ms)
-    assert last.begun.plan.mode is StartMode.LAST_STOPPED
+    assert last.read_plan.plan.mode is StartMode.LAST_STOPPED
     for _ in range(3):
         last.batch(most=30)
     last.finish()

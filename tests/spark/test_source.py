@@ -20,7 +20,7 @@ from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.values import rows_of
-from tideglass.engine.emit_filter import given
+from tideglass.engine.emit_filter import emitted_messages
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import OUTPUT_KINDS, Kind, Message
@@ -82,7 +82,7 @@ def messages(source: JobReader, start: dict[str, Any] | None, end: dict[str, Any
 
 def marks(of: list[Message]) -> dict[str, int]:
     """The watermark each partition tells."""
-    return {m.sender: next(iter(m.json().values())) for m in of if m.kind is Kind.MARK}
+    return {m.sender: next(iter(m.json().values())) for m in of if m.kind is Kind.WATERMARK}
 
 
 def test_a_partition_at_its_end_no_longer_holds_back_the_others(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_what_an_earlier_run_has_read_is_read_again_before_anything_new_and_give
         sent = messages(source, start, end)
         gave.append(not any(m.kind is Kind.WITHHELD for m in sent))
         numbers.append(end["inputs"]["events"]["0"]["position"])
-        assert gave[-1] or not any(m.kind in OUTPUT_KINDS for m in given(sent))
+        assert gave[-1] or not any(m.kind in OUTPUT_KINDS for m in emitted_messages(sent))
         start = end
     assert gave == sorted(gave)
     assert set(gave) == {False, True}
@@ -240,8 +240,8 @@ def test_nothing_new_is_read_while_other_inputs_are_read_again(tmp_path: Path) -
     write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
     files, told = folders(tmp_path / "in", finished=False), tmp_path / "replayed"
     recorded = files.latest({})
-    silence = IdlePeriod(1 << 40, ticks_at(100))
-    begin = PartitionBegin(0, recorded["0"], 1 << 40, (silence,))
+    idle_time = IdlePeriod(1 << 40, ticks_at(100))
+    begin = PartitionBegin(0, recorded["0"], 1 << 40, (idle_time,))
     source = reader(tmp_path, files, finished=False)
     options = replayed(files, recorded, begin) | {"replayed_file": str(told)}
     source = JobReader(replace(source.job, **options))
@@ -255,7 +255,7 @@ def test_nothing_new_is_read_while_other_inputs_are_read_again(tmp_path: Path) -
     told.touch()
     second = next_batch(source, first)
     (unit,) = (unit for share in source.partitions(first, second) for unit in share.units)
-    assert (unit.gives, unit.silence, unit.size > 0) == (True, None, True)
+    assert (unit.emits, unit.idle_time, unit.size > 0) == (True, None, True)
 
 
 def test_a_run_begins_in_the_middle_with_the_watermark_silence_had_left(tmp_path: Path) -> None:
@@ -263,8 +263,8 @@ def test_a_run_begins_in_the_middle_with_the_watermark_silence_had_left(tmp_path
     files = folders(tmp_path / "in", finished=False)
     every = files.latest({})["0"]
     half = int(every[0][2]) // 39 * 20
-    silence = IdlePeriod(5, ticks_at(100))
-    begin = PartitionBegin(3, [[every[0][0], 0, half, every[0][3]]], half, (silence,))
+    idle_time = IdlePeriod(5, ticks_at(100))
+    begin = PartitionBegin(3, [[every[0][0], 0, half, every[0][3]]], half, (idle_time,))
     source = reader(tmp_path, files, finished=False)
     source = JobReader(replace(source.job, **replayed(files, {}, begin)))
     first = next_batch(source, None)

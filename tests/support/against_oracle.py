@@ -25,7 +25,7 @@ reproducible = examples(
 ONE_BY_ONE = Manner(takes=(1,), restarts=1, key_groups=2, reverse=True, end_apart=True)
 
 
-def played(trial: Trial, manner: Manner = AT_ONCE, silences: tuple[float, ...] = ()) -> Played | None:
+def played(trial: Trial, manner: Manner = AT_ONCE, idle_periods: tuple[float, ...] = ()) -> Played | None:
     """What came of a trial; None if the job stopped."""
     try:
         return play(
@@ -33,7 +33,7 @@ def played(trial: Trial, manner: Manner = AT_ONCE, silences: tuple[float, ...] =
             trial.inputs,
             trial.settings,
             manner,
-            silences,
+            idle_periods,
             trial.partitions,
             functions=trial.functions,
         )

@@ -15,7 +15,7 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
 from tideglass.connect.reference.references import InlineRows, inline_rows
 from tideglass.core.events import Fields
-from tideglass.engine.emit_filter import given as rows_given
+from tideglass.engine.emit_filter import emitted_messages
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, for_driver, json_body
@@ -146,7 +146,7 @@ class Frames:
                     )
         self.peers.take(self.batches, for_driver(sent))
         self.batches += 1
-        self.messages += rows_given(for_driver(sent))
+        self.messages += emitted_messages(for_driver(sent))
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         return {

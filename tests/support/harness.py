@@ -98,7 +98,7 @@ class Played:
     watched: Watched
     batches: int
     tables: Mapping[str, list[pa.Table]] = field(default_factory=dict[str, Any])
-    silences: dict[Place, list[IdlePeriod]] = field(default_factory=dict[Any, Any])
+    idle_periods: dict[Place, list[IdlePeriod]] = field(default_factory=dict[Any, Any])
     stop: Stop | None = None
 
 
@@ -115,13 +115,13 @@ class Begin:
     """How a run begins that is not the first.
 
     read_from_ticks: per input, arrival before which no event is read. from_ticks: of the rows given.
-    silences: of the first reading. raised_from_ticks: per input, see `ReadBack`.
+    idle_periods: of the first reading. raised_from_ticks: per input, see `ReadBack`.
     behind: give what comes after another run was stopped there; what comes up to it is thrown away.
     """
 
     read_from_ticks: Mapping[str, int | None] = field(default_factory=dict[str, Any])
     from_ticks: Mapping[str, int] = field(default_factory=dict[str, int])
-    silences: Mapping[Place, Sequence[IdlePeriod]] = field(default_factory=dict[Any, Any])
+    idle_periods: Mapping[Place, Sequence[IdlePeriod]] = field(default_factory=dict[Any, Any])
     raised_from_ticks: Mapping[str, int | None] = field(default_factory=dict[str, Any])
     behind: Stop | None = None
 
@@ -133,7 +133,9 @@ class Begin:
         arrivals = [parse_ticks(row[ARRIVAL_FIELD]) or 0 for row in rows]
         found = next((n for n, ticks in enumerate(arrivals) if ticks >= least_ticks), len(rows))
         raised_ticks = self.raised_from_ticks.get(place[0])
-        raised = None if raised_ticks is None else first_reaching(self.silences.get(place, ()), raised_ticks)
+        raised = (
+            None if raised_ticks is None else first_reaching(self.idle_periods.get(place, ()), raised_ticks)
+        )
         return found if raised is None else min(found, raised)
 
 
@@ -157,11 +159,11 @@ class Watched:
         for message in here:
             if message.kind is Kind.DATA:
                 self._rows(level, key_group, message)
-        ahead = {(m.target, m.sender): from_bytes(m.body) for m in here if m.kind is Kind.AHEAD}
+        ahead = {(m.target, m.sender): from_bytes(m.body) for m in here if m.kind is Kind.SUBSTREAMS}
         self.seen |= {key for table in ahead.values() for key in table["substream"].to_pylist()}
         marks: dict[int, list[Progress]] = {}
         for message in here:
-            if message.kind is Kind.MARK:
+            if message.kind is Kind.WATERMARK:
                 for send, ticks in message.json().items():
                     came = Progress(ticks, ahead.get((int(send), message.sender)))
                     self.told[level, key_group, int(send), message.sender] = came
@@ -252,7 +254,7 @@ def play(
     inputs: Inputs,
     settings: Mapping[str, Any] | None = None,
     manner: Manner = AT_ONCE,
-    silences: Sequence[float] = (),
+    idle_periods: Sequence[float] = (),
     partitions: int = 3,
     begin: Begin | None = None,
     stop_after: int | None = None,
@@ -261,7 +263,7 @@ def play(
 ) -> Played:
     """Run a query on events that reach the engine in the given manner.
 
-    silences: shares of a partition's true wait for its next event that are known as silence at the end of
+    idle_periods: shares of a partition's true wait for its next event that are known as silence at the end of
     a batch, dealt out round and round; with nothing left to come, a share of an hour. A share above 1 says
     that the next event came earlier than the clock made believe. stop_after: so many batches, and no end.
     """
@@ -289,7 +291,7 @@ def play(
         for message in came:
             if message.kind is Kind.REPORT:
                 metrics.take_report(message.json())
-                take_silence(told, message.json())
+                take_idle_period(told, message.json())
         messages.extend(came if keep else ())
         batches += 1
         if manner.restarts and batches % manner.restarts == 0:
@@ -301,11 +303,11 @@ def play(
             first = given[place]
             last = max(first, min(until[place], first + manner.takes[(batches + number) % len(manner.takes)]))
             given[place] = last
-            silence = None
-            if silences:
-                silence = silence_of(rows, last, silences[(batches + number) % len(silences)])
+            idle_time = None
+            if idle_periods:
+                idle_time = idle_time_of(rows, last, idle_periods[(batches + number) % len(idle_periods)])
             chunks = chunks_of(topology, place[0], rows[first:last], first, manner.chunk_rows)
-            shares.append(PartitionBatch(*place, chunks, silence, begin.silences.get(place, ())))
+            shares.append(PartitionBatch(*place, chunks, idle_time, begin.idle_periods.get(place, ())))
         return shares
 
     if begin.behind is not None:  # up to there, and in a batch of its own, nothing is given
@@ -319,7 +321,10 @@ def play(
         if last_batch:
             break
     if manner.end_apart and stop_after is None:
-        run([PartitionBatch(*place, seen=begin.silences.get(place, ())) for place in queues], final=True)
+        run(
+            [PartitionBatch(*place, idle_periods=begin.idle_periods.get(place, ())) for place in queues],
+            final=True,
+        )
     tables = rows_by_output(topology, messages)
     rows_out = {name: rows_in_order(parts) for name, parts in tables.items()}
     stop = None
@@ -332,7 +337,7 @@ def play(
     return Played(compiled, rows_out, metrics, watched, batches, tables, told, stop)
 
 
-def take_silence(told: dict[Place, list[IdlePeriod]], report: Mapping[str, Any]) -> None:
+def take_idle_period(told: dict[Place, list[IdlePeriod]], report: Mapping[str, Any]) -> None:
     """What a scan says of an idle period; one that proves to have changed nothing is forgotten."""
     if "input" not in report:
         return
@@ -373,7 +378,7 @@ def chunks_of(
     ]
 
 
-def silence_of(rows: Sequence[Row], given: int, share: float) -> IdleTime | None:
+def idle_time_of(rows: Sequence[Row], given: int, share: float) -> IdleTime | None:
     """A share of the true wait between the last event given and the next one."""
     arrivals = [parse_ticks(row[ARRIVAL_FIELD]) or 0 for row in rows]
     started = min(arrivals, default=0)

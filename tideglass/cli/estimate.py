@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tideglass.cli.job import AllowOutsideOption, ProjectArgument, seconds_text
-from tideglass.cli.notes import INPUT_HELP, tell_warnings, telling_notes
+from tideglass.cli.notes import INPUT_HELP, report_warnings, reporting_notes
 from tideglass.cli.run import pairs
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def estimate(
 
     options = RunOptions(inputs=given_inputs(inputs), once=True, cores=cores)
     loaded = load_project(project, allow_outside=allow_outside)
-    with telling_notes(loaded.unsupported):
+    with reporting_notes(loaded.unsupported):
         job = plan_job(loaded, options)
-    tell_warnings(*loaded.warnings, *job.warnings)
+    report_warnings(*loaded.warnings, *job.warnings)
     rate_of = {name: _number("--rate", text) for name, text in pairs(rates, "--rate").items()}
     kept = {name: _ticks("--retention", text) for name, text in pairs(retention, "--retention").items()}
     unknown = [name for name in (*rate_of, *kept) if name not in job.inputs]

@@ -24,15 +24,15 @@ def explain(
     from rich.table import Table
 
     from tideglass.cli.check import known_inputs
-    from tideglass.cli.notes import tell_warnings, telling_notes
+    from tideglass.cli.notes import report_warnings, reporting_notes
     from tideglass.compile import compile_query
     from tideglass.engine.stage import program_sql
     from tideglass.plan.explain import explain_crossings, explain_stages, explain_steps
     from tideglass.project.project import load_project
 
     loaded = load_project(project, allow_outside=allow_outside)
-    tell_warnings(*loaded.warnings)
-    with telling_notes(loaded.unsupported):
+    report_warnings(*loaded.warnings)
+    with reporting_notes(loaded.unsupported):
         compiled = compile_query(
             loaded.query,
             loaded.settings.policies(),

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 INPUT_HELP = "Files or folder of an input; behind it ,arrival=FIELD and ,partitions=folders."
 
 
-def tell_warnings(*warnings: str) -> None:
+def report_warnings(*warnings: str) -> None:
     """Say what of the project's files is likely not meant as it is written."""
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
 
 
 @contextmanager
-def telling_notes(notes: Sequence[str]) -> Generator[None]:
+def reporting_notes(notes: Sequence[str]) -> Generator[None]:
     """Say what of the project is not supported when its query has errors: it is often why."""
     from tideglass.core.errors import QueryError
 

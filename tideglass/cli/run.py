@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: Options that say how one run begins; a restart does not repeat them.
 ONCE_ONLY = ("fresh", "overwrite", "start", "accept_partial")
 #: How often a run that is not on a terminal says how far it has caught up.
-TELL_SECONDS = 10.0
+REPORT_SECONDS = 10.0
 
 
 def run(
@@ -175,11 +175,11 @@ def run_with_progress(
     from tideglass.connect.console import show
     from tideglass.job.runner import run as run_job
 
-    told_seconds = began = time.monotonic()
+    reported_seconds = began = time.monotonic()
     caught_up = False
 
-    def tell_of_catching_up(catch_up: CatchUp | None) -> None:
-        nonlocal told_seconds, caught_up
+    def report_catching_up(catch_up: CatchUp | None) -> None:
+        nonlocal reported_seconds, caught_up
         if catch_up is None or caught_up or not catch_up.behind:
             return
         caught_up = catch_up.done
@@ -187,8 +187,8 @@ def run_with_progress(
         if caught_up:
             took = seconds_text(catch_up.seconds)
             say([f"caught up with what was there in {took}: {catch_up.events:,} events"])
-        elif live is None and now - told_seconds > TELL_SECONDS:
-            told_seconds = now
+        elif live is None and now - reported_seconds > REPORT_SECONDS:
+            reported_seconds = now
             say([catch_up_line(catch_up.status(now))])
 
     def say(lines: Sequence[str]) -> None:
@@ -214,17 +214,17 @@ def run_with_progress(
         elif not quiet and (rate or rows):
             console.print(f"batch {batch_id}: {metrics.events:,} events, {rate:,.0f}/s, {rows:,} rows out")
         if not quiet:
-            tell_of_catching_up(metrics.catch_up)
+            report_catching_up(metrics.catch_up)
 
-    def begun(start: RunStart) -> None:
+    def on_start(start: RunStart) -> None:
         if not quiet:
             say(start_lines(start))
 
     if live is None:
-        return run_job(job, watch, begun=begun, profile=profile)
+        return run_job(job, watch, on_start=on_start, profile=profile)
     with live:
         live.update("starting Spark …")
-        return run_job(job, watch, begun=begun, profile=profile)
+        return run_job(job, watch, on_start=on_start, profile=profile)
 
 
 def arguments_of(context: typer.Context) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tideglass.cli.job import AllowOutsideOption
-from tideglass.cli.notes import INPUT_HELP, tell_warnings, telling_notes
+from tideglass.cli.notes import INPUT_HELP, report_warnings, reporting_notes
 
 if TYPE_CHECKING:
     from tideglass.plan.policies import Policies
@@ -104,9 +104,9 @@ def _of_project(
 
     options_of_run = RunOptions(inputs=given_inputs(files), once=True, key_groups=1)
     loaded = load_project(path, allow_outside=allow_outside)
-    with telling_notes(loaded.unsupported):
+    with reporting_notes(loaded.unsupported):
         job = plan_job(loaded, options_of_run)
-    tell_warnings(*loaded.warnings, *job.warnings)
+    report_warnings(*loaded.warnings, *job.warnings)
     reader = reader_of(job, of)
     known = partitions_of(job, reader)
     chosen = partition if partition is not None else (known or [""])[0]

@@ -54,14 +54,14 @@ def run_test_cases(
     """
     from rich.console import Console
 
-    from tideglass.cli.notes import tell_warnings, telling_notes
+    from tideglass.cli.notes import report_warnings, reporting_notes
     from tideglass.core.errors import ProjectError, TideglassError
     from tideglass.project.project import load_project
     from tideglass.project.test_cases import CaseResult, OutputVerdict
 
     loaded = load_project(project, allow_outside=allow_outside)
     tests = _test_config(loaded, config)
-    tell_warnings(*loaded.warnings, *tests.warnings)
+    report_warnings(*loaded.warnings, *tests.warnings)
     if tests.script is not None:
         loaded = _with_script(loaded, tests.script)
     chosen = [each for each in tests.cases if not case or each.name in case]
@@ -74,7 +74,7 @@ def run_test_cases(
     broken = 0
     for each in chosen:
         try:
-            with telling_notes(() if broken else loaded.unsupported):
+            with reporting_notes(() if broken else loaded.unsupported):
                 result = run_case(loaded, each)
         except TideglassError as error:
             broken += 1

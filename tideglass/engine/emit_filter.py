@@ -33,7 +33,7 @@ class OutputFilter:
         return self.sink.put(output, table, sender)
 
 
-def given(messages: Sequence[Message]) -> list[Message]:
+def emitted_messages(messages: Sequence[Message]) -> list[Message]:
     """A batch's messages, without its rows if it reads only what an earlier run has read."""
     if not any(message.kind is Kind.WITHHELD for message in messages):
         return list(messages)

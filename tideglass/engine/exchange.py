@@ -60,7 +60,7 @@ class Exchange:
     def emit(self, op: EmitOp, table: pa.Table) -> None:
         self._rows.setdefault(op.output, []).append(table)
 
-    def mark(self, op_id: int, progress: Progress) -> None:
+    def watermark(self, op_id: int, progress: Progress) -> None:
         """How far this sender has come at an operator; only exits are told to anyone."""
         if isinstance(self._topology.op(op_id), SendOp):
             self._marks[op_id] = progress
@@ -96,10 +96,10 @@ class Exchange:
             for number, alike in enumerate(by_columns(tables)):
                 sender = f"{self._sender} columns {number + 1}" if number else self._sender
                 with profile.part("writing outputs"):
-                    told = self._sink.put(output, unify(alike), sender)
-                if told is not None:
+                    written_body = self._sink.put(output, unify(alike), sender)
+                if written_body is not None:
                     ordinal = self._topology.outputs.index(output)
-                    result.append(Message(0, driver, told[0], ordinal, sender, told[1]))
+                    result.append(Message(0, driver, written_body[0], ordinal, sender, written_body[1]))
         for facts in self._reports:
             result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, json_body(facts)))
         return result
@@ -139,13 +139,13 @@ class Exchange:
             if progress.substreams is not None and progress.substreams.num_rows:
                 body = to_bytes(progress.substreams)
                 result += [
-                    Message(key_group, op.to_level, Kind.AHEAD, op_id, self._sender, body)
+                    Message(key_group, op.to_level, Kind.SUBSTREAMS, op_id, self._sender, body)
                     for key_group in range(self._topology.key_groups)
                 ]
         for level, marks in by_level.items():
             body = json_body(marks)
             result += [
-                Message(key_group, level, Kind.MARK, 0, self._sender, body)
+                Message(key_group, level, Kind.WATERMARK, 0, self._sender, body)
                 for key_group in range(self._topology.key_groups)
             ]
         return result

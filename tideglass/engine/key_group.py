@@ -65,7 +65,7 @@ class KeyGroupTask:
         """
         exchange = Exchange(self.topology, self.level, f"stage {self.level} key group {key_group}", self.sink)
         chunks: dict[int, list[tuple[str, pa.Table]]] = {}
-        marks: dict[tuple[int, str], Progress] = {}
+        watermarks: dict[tuple[int, str], Progress] = {}
         ahead: dict[tuple[int, str], pa.Table] = {}
         known: dict[str, int] = {}
         here: list[Message] = []
@@ -75,8 +75,8 @@ class KeyGroupTask:
             else:
                 here.append(message)
         here.sort(key=lambda m: (m.kind, m.target, m.sender))
-        for message in here:  # AHEAD sorts before DATA before MARK
-            if message.kind is Kind.AHEAD:
+        for message in here:  # substreams sort before the watermark of their sender
+            if message.kind is Kind.SUBSTREAMS:
                 ahead[message.target, message.sender] = from_bytes(message.body)
             elif message.kind is Kind.DATA:
                 chunks.setdefault(message.target, []).append((message.sender, from_bytes(message.body)))
@@ -86,14 +86,14 @@ class KeyGroupTask:
             else:
                 for send, watermark_ticks in message.json().items():
                     sender = (int(send), message.sender)
-                    marks[sender] = Progress(watermark_ticks, ahead.get(sender))
+                    watermarks[sender] = Progress(watermark_ticks, ahead.get(sender))
         if self.remembers and self._receives:
-            heard = SenderWatermarks.load(state_of(self._state_ids[self._receives[0].id]))
-            heard.take(marks)
-            marks = heard.marks
+            sender_watermarks = SenderWatermarks.load(state_of(self._state_ids[self._receives[0].id]))
+            sender_watermarks.take(watermarks)
+            watermarks = sender_watermarks.watermarks
         by_send: dict[int, list[Progress]] = {}
-        for (send, _), came in marks.items():
-            by_send.setdefault(send, []).append(came)
+        for (send, _), op_progress in watermarks.items():
+            by_send.setdefault(send, []).append(op_progress)
         entries = {op.id: [table for _, table in chunks.get(op.send, ())] for op in self._receives}
         progress = {op.id: joint(by_send.get(op.send, [])) for op in self._receives}
         result = self._stage.run(entries, progress, lambda op_id: state_of(self._state_ids[op_id]), known)
@@ -101,15 +101,16 @@ class KeyGroupTask:
             exchange.send(send, table)
         for emit, table in result.emits:
             exchange.emit(emit, table)
-        for op_id, came in result.progress.items():
-            exchange.mark(op_id, came)
+        for op_id, op_progress in result.progress.items():
+            exchange.watermark(op_id, op_progress)
         exchange.report(
             {
                 "level": self.level,
                 "key_group": key_group,
                 "failed": self._failed(result.failed, state_of),
                 "watermark_ticks": min(
-                    (came.watermark_ticks for came in progress.values()), default=BEFORE_ALL_TICKS
+                    (op_progress.watermark_ticks for op_progress in progress.values()),
+                    default=BEFORE_ALL_TICKS,
                 ),
             }
         )
@@ -136,8 +137,8 @@ def joint(senders: list[Progress]) -> Progress:
     """
     if not senders:
         return Progress()
-    tables = [came.substreams for came in senders if came.substreams is not None]
-    watermark_ticks = min(came.watermark_ticks for came in senders)
+    tables = [op_progress.substreams for op_progress in senders if op_progress.substreams is not None]
+    watermark_ticks = min(op_progress.watermark_ticks for op_progress in senders)
     if not tables:
         return Progress(watermark_ticks)
     table = pa.concat_tables(tables)

@@ -1,22 +1,23 @@
 """Messages: what travels from level to level, and at last to the driver.
 
-    kind      target            body
-    CHUNK     -                 decoded events of the input partition `sender`, for the ingress of their input
-    END       -                 the input of the ingress has ended
-    REPLAYED  -                 all inputs are where the run before had brought them; what comes is new
-    DATA      SendOp id         chunk of rows for the receiving key group
-    MARK      -                 JSON {send id: watermark ticks}: how far the sender has come
-    AHEAD     SendOp id         chunk (substream, watermark_ticks): substreams ahead of the sender's mark
-    KNOWN     -                 JSON {reference input: snapshots that count in this batch}
-    ROWS      output ordinal    chunk of result rows
-    RECORDS   output ordinal    rows as messages for a broker: their number in 8 bytes, then a chunk
-    STAGED    output ordinal    manifest of a file written by the task, to be committed by the driver
-    WITHHELD  -                 the batch reads only what an earlier run has read: its rows are not emitted
-    REPORT    -                 JSON: counters and watermarks for people and metrics
-    PROFILE   -                 JSON: where the time of a task went
-    FAILED    -                 text: a row made the query fail, so the batch must not be committed
+    kind        target            body
+    CHUNK       -                 decoded events of the input partition `sender`, for the ingress of the input
+    END         -                 the input of the ingress has ended
+    REPLAYED    -                 all inputs are where the run before had brought them; what comes is new
+    DATA        SendOp id         chunk of rows for the receiving key group
+    WATERMARK   -                 JSON {send id: watermark ticks} of the sender
+    SUBSTREAMS  SendOp id         chunk (substream, watermark_ticks): those ahead of the sender's watermark
+    KNOWN       -                 JSON {reference input: snapshots that count in this batch}
+    ROWS        output ordinal    chunk of result rows
+    RECORDS     output ordinal    rows as messages for a broker: their number in 8 bytes, then a chunk
+    STAGED      output ordinal    manifest of a file written by the task, to be committed by the driver
+    WITHHELD    -                 the batch reads only what an earlier run has read: its rows are not emitted
+    REPORT      -                 JSON: counters and watermarks for people and metrics
+    PROFILE     -                 JSON: where the time of a task went
+    FAILED      -                 text: a row made the query fail, so the batch must not be committed
 
-DATA, MARK, AHEAD and KNOWN are for one key group of one level; a level passes on what is for a later one.
+DATA, WATERMARK, SUBSTREAMS and KNOWN are for one key group of one level; a level passes on what is for a
+later one.
 CHUNK, END and REPLAYED exist only where the scan is no part of the source: with inputs that are DataFrames;
 there an ingress, too, is told of KNOWN, when it changes. The chunk of RECORDS goes to the broker from where
 it lies; the driver is told their number.
@@ -42,8 +43,8 @@ class Kind(StrEnum):
     END = "end"
     REPLAYED = "replayed"
     DATA = "data"
-    MARK = "mark"
-    AHEAD = "ahead"
+    WATERMARK = "watermark"
+    SUBSTREAMS = "substreams"
     KNOWN = "known"
     ROWS = "rows"
     RECORDS = "records"
@@ -70,7 +71,7 @@ class Message:
     body: bytes
 
     def json(self) -> Any:
-        """The body of a MARK, KNOWN, REPORT or PROFILE."""
+        """The body of a WATERMARK, KNOWN, REPORT or PROFILE."""
         return json.loads(self.body)
 
 

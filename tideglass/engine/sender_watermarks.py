@@ -19,7 +19,7 @@ from tideglass.engine.messages import json_body
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State
 
-_MARKS = "heard"
+_WATERMARKS = "heard"
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class SenderWatermarks:
     """
 
     state: State
-    marks: dict[tuple[int, str], Progress]
+    watermarks: dict[tuple[int, str], Progress]
 
     @classmethod
     def load(cls, state: State) -> SenderWatermarks:
-        saved = state.get(_MARKS)
+        saved = state.get(_WATERMARKS)
         if saved is None:
             return cls(state, {})
         entries: list[list[Any]] = json.loads(saved)
@@ -46,32 +46,36 @@ class SenderWatermarks:
             },
         )
 
-    def take(self, marks: Mapping[tuple[int, str], Progress]) -> None:
+    def take(self, watermarks: Mapping[tuple[int, str], Progress]) -> None:
         """Replace what was known of the senders that spoke, in the state as well."""
-        before = _listed(self.marks)
-        for (send, sender), came in marks.items():
-            known = self.marks.get((send, sender))
-            self.marks[send, sender] = came
-            if came.substreams is not None and not _same(known, came):
-                self.state.put(_name(send, sender), to_bytes(came.substreams))
-        after = _listed(self.marks)
+        before = _listed(self.watermarks)
+        for (send, sender), sender_progress in watermarks.items():
+            known = self.watermarks.get((send, sender))
+            self.watermarks[send, sender] = sender_progress
+            if sender_progress.substreams is not None and not _same(known, sender_progress):
+                self.state.put(_name(send, sender), to_bytes(sender_progress.substreams))
+        after = _listed(self.watermarks)
         if after != before:
-            self.state.put(_MARKS, json_body(after))
+            self.state.put(_WATERMARKS, json_body(after))
 
 
-def _listed(marks: Mapping[tuple[int, str], Progress]) -> list[list[Any]]:
+def _listed(watermarks: Mapping[tuple[int, str], Progress]) -> list[list[Any]]:
     return [
-        [send, sender, came.watermark_ticks, came.substreams is not None]
-        for (send, sender), came in sorted(marks.items(), key=lambda entry: entry[0])
+        [send, sender, sender_progress.watermark_ticks, sender_progress.substreams is not None]
+        for (send, sender), sender_progress in sorted(watermarks.items(), key=lambda entry: entry[0])
     ]
 
 
-def _same(known: Progress | None, came: Progress) -> bool:
-    return known is not None and known.substreams is not None and known.substreams.equals(came.substreams)
+def _same(known: Progress | None, sender_progress: Progress) -> bool:
+    return (
+        known is not None
+        and known.substreams is not None
+        and known.substreams.equals(sender_progress.substreams)
+    )
 
 
 def _name(send: int, sender: str) -> str:
-    return f"{_MARKS} {send} {sender}"
+    return f"{_WATERMARKS} {send} {sender}"
 
 
 def _ahead(state: State, send: int, sender: str) -> pa.Table | None:

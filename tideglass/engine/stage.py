@@ -133,32 +133,34 @@ class Stage:
             case ScanOp() | ReceiveOp():
                 return
             case WindowOp(id=id_, sources=sources):
-                came = least([result.progress[source] for source in sources])
+                op_progress = least([result.progress[source] for source in sources])
                 partials = [table for source in sources for table in rows[source]]
-                told = self._on_failure(op, result)
-                closed = self._kernels[id_].advance(partials, came, state_of(id_), told)
+                on_failure = self._on_failure(op, result)
+                closed = self._kernels[id_].advance(partials, op_progress, state_of(id_), on_failure)
                 rows[id_] = [closed] if closed.num_rows else []
-                result.progress[id_] = came
+                result.progress[id_] = op_progress
             case JoinOp(id=id_, left=left, right=right):
-                came = least([result.progress[source] for source in (*left, *right)])
+                op_progress = least([result.progress[source] for source in (*left, *right)])
                 lefts = [table for source in left for table in rows[source]]
                 rights = [table for source in right for table in rows[source]]
-                told = self._on_failure(op, result)
-                joined, behind = self._joins[id_].advance(lefts, rights, came, state_of(id_), told)
+                on_failure = self._on_failure(op, result)
+                joined, behind = self._joins[id_].advance(
+                    lefts, rights, op_progress, state_of(id_), on_failure
+                )
                 rows[id_] = [] if joined is None else [joined]
                 result.progress[id_] = behind
             case AnalyticOp(id=id_, sources=sources):
-                came = least([result.progress[source] for source in sources])
+                op_progress = least([result.progress[source] for source in sources])
                 waiting = [table for source in sources for table in rows[source]]
-                told = self._on_failure(op, result)
-                taken = self._analytics[id_].advance(waiting, came, state_of(id_), told)
+                on_failure = self._on_failure(op, result)
+                taken = self._analytics[id_].advance(waiting, op_progress, state_of(id_), on_failure)
                 rows[id_] = [] if taken is None else [taken]
-                result.progress[id_] = came
+                result.progress[id_] = op_progress
             case PatternOp(id=id_, sources=sources):
-                came = least([result.progress[source] for source in sources])
+                op_progress = least([result.progress[source] for source in sources])
                 events = [table for source in sources for table in rows[source]]
-                told = self._on_failure(op, result)
-                matched, behind = self._patterns[id_].advance(events, came, state_of(id_), told)
+                on_failure = self._on_failure(op, result)
+                matched, behind = self._patterns[id_].advance(events, op_progress, state_of(id_), on_failure)
                 rows[id_] = [] if matched is None else [matched]
                 result.progress[id_] = behind
             case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
@@ -184,19 +186,19 @@ class Stage:
         result: StageResult,
         known: Known,
     ) -> list[pa.Table]:
-        told = self._on_failure(op, result)
+        on_failure = self._on_failure(op, result)
         match op:
             case RowsOp():
-                made = [self._programs[op.id].run(table, told) for table in tables]
+                made = [self._programs[op.id].run(table, on_failure) for table in tables]
                 return [table for table in made if table.num_rows]
             case ApplyOp():
-                made = [applied(op, table, self.topology.level, told) for table in tables]
+                made = [applied(op, table, self.topology.level, on_failure) for table in tables]
                 return [table for table in made if table.num_rows]
             case LookupOp():
-                made = [self._lookups[op.id].run(table, known, told) for table in tables]
+                made = [self._lookups[op.id].run(table, known, on_failure) for table in tables]
                 return [table for table in made if table.num_rows]
             case PartialOp():
-                return [self._kernels[op.id].partial(unify(tables), told)] if tables else []
+                return [self._kernels[op.id].partial(unify(tables), on_failure)] if tables else []
             case SendOp():
                 result.sends += [(op, table) for table in tables]
             case EmitOp():
@@ -240,12 +242,12 @@ def least(all_progress: Sequence[Progress]) -> Progress:
     """
     if len(all_progress) == 1:
         return all_progress[0]
-    watermark_ticks = min(came.watermark_ticks for came in all_progress)
-    tables = [came.substreams for came in all_progress if came.substreams is not None]
+    watermark_ticks = min(op_progress.watermark_ticks for op_progress in all_progress)
+    tables = [op_progress.substreams for op_progress in all_progress if op_progress.substreams is not None]
     if not tables:
         return Progress(watermark_ticks)
     keys = pc.unique(pa.concat_tables(tables)["substream"])
-    ticks = np.minimum.reduce([came.of(keys) for came in all_progress])
+    ticks = np.minimum.reduce([op_progress.of(keys) for op_progress in all_progress])
     return Progress(watermark_ticks, pa.table({"substream": keys, "watermark_ticks": pa.array(ticks)}))
 
 

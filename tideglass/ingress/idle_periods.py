@@ -26,23 +26,23 @@ class IdlePeriod:
 
 
 def between_idle_periods(
-    table: pa.Table, silences: Sequence[IdlePeriod]
+    table: pa.Table, idle_periods: Sequence[IdlePeriod]
 ) -> Iterator[tuple[tuple[IdlePeriod, ...], pa.Table]]:
     """The events of a chunk, cut wherever there was silence: the silences before each part, and the part.
 
-    silences: those not yet applied, ascending by offset. Those behind the last event are in no answer.
+    idle_periods: those not yet applied, ascending by offset. Those behind the last event are in no answer.
     """
     offsets = table[OFFSET].to_numpy()
-    inside = [each for each in silences if len(offsets) and each.offset <= offsets[-1]]
+    inside = [each for each in idle_periods if len(offsets) and each.offset <= offsets[-1]]
     cuts = sorted({int(np.searchsorted(offsets, each.offset)) for each in inside} | {0})
     for start, end in zip(cuts, [*cuts[1:], table.num_rows], strict=True):
         before = tuple(each for each in inside if int(np.searchsorted(offsets, each.offset)) == start)
         yield before, table.slice(start, end - start)
 
 
-def first_reaching(silences: Sequence[IdlePeriod], until_ticks: int) -> int | None:
+def first_reaching(idle_periods: Sequence[IdlePeriod], until_ticks: int) -> int | None:
     """The place from which on arrival was estimated at `until_ticks` or later, if it ever was.
 
     Events behind it that arrived earlier than that were raised all the same.
     """
-    return next((each.offset for each in silences if each.until_ticks >= until_ticks), None)
+    return next((each.offset for each in idle_periods if each.until_ticks >= until_ticks), None)

@@ -25,27 +25,28 @@ from tideglass.ingress.scan import Scan, ScanState
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a partition gives in a batch, and its state before; `seen` as in `Scan.run`."""
+    """What a partition gives in a batch, and its state before; `idle_periods` as in `Scan.run`."""
 
     number: int
     chunks: Sequence[Chunk]
     state: ScanState
-    seen: Sequence[IdlePeriod] = ()
+    idle_periods: Sequence[IdlePeriod] = ()
 
 
-def born(
+def late_partition_states(
     scan: Scan,
-    peers: Sequence[Share],
+    earlier_partitions: Sequence[Share],
     fresh: Mapping[str, tuple[int, Sequence[Chunk]]],
 ) -> dict[str, ScanState]:
     """The states in which partitions begin of which nothing was known before this batch.
 
-    peers: those that were there; without any, all are there from the beginning. fresh: the others, each with
-    its number and what it gives. Of events that arrive at one time, those of the lesser number come first.
+    earlier_partitions: those that were there; without any, all are there from the beginning. fresh: the
+    others, each with its number and its events. Of events that arrive at one time, those of the lesser number
+    come first.
     """
-    if not peers:
+    if not earlier_partitions:
         return {name: ScanState() for name in fresh}
-    there = [_Followed(scan, peer) for peer in peers]
+    there = [_Followed(scan, earlier) for earlier in earlier_partitions]
     states: dict[str, ScanState] = {}
     for at_ticks, number, name in sorted(
         (_first_arrival_ticks(chunks), number, name) for name, (number, chunks) in fresh.items()
@@ -77,7 +78,9 @@ class _Followed:
             count = int(np.searchsorted(arrived, at_ticks, side))
             if count:
                 part = table.slice(0, count)
-                self.ingress = self._scan.behind(self._share.number, part, self.ingress, self._share.seen)
+                self.ingress = self._scan.behind(
+                    self._share.number, part, self.ingress, self._share.idle_periods
+                )
             if count < table.num_rows:
                 self._waiting[0] = table.slice(count)
                 return

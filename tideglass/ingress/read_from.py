@@ -21,7 +21,7 @@ class PartitionBegin:
     number: int
     position: Sequence[Sequence[Any]] = ()
     next_offset: int = 0
-    seen: tuple[IdlePeriod, ...] = field(default=())
+    idle_periods: tuple[IdlePeriod, ...] = field(default=())
 
     @property
     def state(self) -> ScanState:

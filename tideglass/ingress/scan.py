@@ -94,10 +94,15 @@ class ScanState:
     quiet_until_ticks: int = BEFORE_ALL_TICKS
 
     @classmethod
-    def above(cls, peers: Sequence[Mapping[int, int]]) -> ScanState:
+    def above(cls, earlier_partitions: Sequence[Mapping[int, int]]) -> ScanState:
         """The state of a partition that starts at the least of its peers' watermarks, by reader."""
-        readers = {id_ for peer in peers for id_ in peer}
-        return cls({id_: Ingress().raised(min(peer[id_] for peer in peers)) for id_ in sorted(readers)})
+        readers = {id_ for earlier in earlier_partitions for id_ in earlier}
+        return cls(
+            {
+                id_: Ingress().raised(min(earlier[id_] for earlier in earlier_partitions))
+                for id_ in sorted(readers)
+            }
+        )
 
     @property
     def last_arrival_ticks(self) -> int:
@@ -105,7 +110,7 @@ class ScanState:
         return max((each.last_arrival_ticks for each in self.ingress.values()), default=BEFORE_ALL_TICKS)
 
     @property
-    def heard(self) -> bool:
+    def has_events(self) -> bool:
         """Whether any event has come."""
         return self.last_arrival_ticks != BEFORE_ALL_TICKS
 
@@ -230,15 +235,15 @@ class Scan:
         state: ScanState,
         exchange: Exchange,
         *,
-        silence: IdleTime | None = None,
-        seen: Sequence[IdlePeriod] = (),
-        gives: bool = True,
+        idle_time: IdleTime | None = None,
+        idle_periods: Sequence[IdlePeriod] = (),
+        emits: bool = True,
         final: bool = False,
         known: Known | None = None,
     ) -> tuple[list[Message], ScanState]:
         """Scan a batch of one partition.
 
-        silence: the partition gave nothing for so long by the end of the batch. seen: the idle periods of
+        idle_time: the partition gave nothing for so long by the end of the batch. seen: the idle periods of
         an earlier reading of the same events, ascending by offset. gives: the driver is to give the rows of
         the batch, for no run before has done so. final: the input is finished, so its watermark passes
         everything and all that is held comes out. known: how many snapshots of each reference input count
@@ -259,7 +264,7 @@ class Scan:
             totals["rejected"] += sum(r.count for r in chunk.rejected)
             totals["bytes"] += chunk.bytes_read
             errors += [asdict(r) for r in chunk.rejected]
-            for before, table in between_idle_periods(chunk.table, seen):
+            for before, table in between_idle_periods(chunk.table, idle_periods):
                 ingress = self._idle_until(ingress, before)
                 for reader in self.readers:
                     rows, ingress[reader.id] = self._place(reader, partition, table, ingress[reader.id])
@@ -274,11 +279,11 @@ class Scan:
                 failed = added(failed, self._run(gathered, exchange, held, known))
                 gathered = {r.id: [] for r in self.readers}
                 count = 0
-        ingress = self._idle_until(ingress, [each for each in seen if each.offset <= next_offset])
+        ingress = self._idle_until(ingress, [each for each in idle_periods if each.offset <= next_offset])
         quiet_until_ticks = None
-        if silence is not None:
+        if idle_time is not None:
             quiet_until_ticks = estimated_arrival_ticks(
-                ingress[self.readers[0].id], silence.elapsed_ticks, silence.started_ticks
+                ingress[self.readers[0].id], idle_time.elapsed_ticks, idle_time.started_ticks
             )
         quiet_ticks = state.quiet_until_ticks if next_offset == state.next_offset else BEFORE_ALL_TICKS
         if quiet_until_ticks is not None:
@@ -287,24 +292,29 @@ class Scan:
         failed = added(failed, self._run(gathered, exchange, held, known))
         progress = {r.id: _progress(r, partition, ingress[r.id], final) for r in self.readers}
         self._release(held, progress, exchange)
-        for op_id, came in self._stage.run({}, self._entries(progress), _no_state, known).progress.items():
-            exchange.mark(op_id, came)
+        result = self._stage.run({}, self._entries(progress), _no_state, known)
+        for op_id, op_progress in result.progress.items():
+            exchange.watermark(op_id, op_progress)
         exchange.known(known)
         waiting = {number: table for number, table in held.items() if table.num_rows}
         after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
         report = after.report(self.input_name, partition_name, errors[:20], final=final)
-        told = {"quiet_until_ticks": quiet_until_ticks, "idle_held": idle_held}
-        exchange.report(report | told)
-        if not gives:
+        idle_facts = {"quiet_until_ticks": quiet_until_ticks, "idle_held": idle_held}
+        exchange.report(report | idle_facts)
+        if not emits:
             exchange.withhold()
         return exchange.messages(), after
 
     def behind(
-        self, partition: int, table: pa.Table, ingress: Mapping[int, Ingress], seen: Sequence[IdlePeriod]
+        self,
+        partition: int,
+        table: pa.Table,
+        ingress: Mapping[int, Ingress],
+        idle_periods: Sequence[IdlePeriod],
     ) -> dict[int, Ingress]:
         """Every reader's state behind events of a partition; where their rows go is not asked."""
         after = dict(ingress)
-        for before, part in between_idle_periods(table, seen):
+        for before, part in between_idle_periods(table, idle_periods):
             after = self._idle_until(after, before)
             after = {r.id: self._place(r, partition, part, after[r.id])[1] for r in self.readers}
         return after
@@ -317,11 +327,13 @@ class Scan:
         column = typed_field(column_name((EVENT_ID,)), Type.NVARCHAR)
         return replace(chunk, table=chunk.table.append_column(column, ids))
 
-    def _idle_until(self, ingress: dict[int, Ingress], silences: Sequence[IdlePeriod]) -> dict[int, Ingress]:
+    def _idle_until(
+        self, ingress: dict[int, Ingress], idle_periods: Sequence[IdlePeriod]
+    ) -> dict[int, Ingress]:
         """Every reader's state after the silences; how they are ordered does not matter."""
-        if not silences:
+        if not idle_periods:
             return ingress
-        until_ticks = max(each.until_ticks for each in silences)
+        until_ticks = max(each.until_ticks for each in idle_periods)
         return {r.id: idle_until(r.policies, ingress[r.id], until_ticks) for r in self.readers}
 
     def _place(
@@ -374,7 +386,7 @@ class Scan:
         return program.run(table.filter(kept)).take(pa.array(places, mask=~np.asarray(kept)))
 
     def _entries(self, by_reader: Mapping[int, Progress]) -> dict[int, Progress]:
-        return {self._scan_of[id_]: came for id_, came in by_reader.items()}
+        return {self._scan_of[id_]: progress for id_, progress in by_reader.items()}
 
     def _run(
         self,
@@ -465,12 +477,14 @@ def substream_texts(times: pa.Table, keys: int, partition: int) -> pa.Array:
 
 def _progress(reader: Reader, partition: int, ingress: Ingress, final: bool) -> Progress:
     """How far a reader has come in a partition; with OVER, its substreams are told apart from others'."""
-    came = Progress(AFTER_ALL_TICKS) if final else ingress.progress
+    progress = Progress(AFTER_ALL_TICKS) if final else ingress.progress
     if not reader.over:
-        return came
-    everyone = watermarks(pa.array([partition_name(partition)]), np.array([came.watermark_ticks], np.int64))
-    ahead = everyone if came.substreams is None else pa.concat_tables([everyone, came.substreams])
-    return Progress(came.watermark_ticks, ahead)
+        return progress
+    everyone = watermarks(
+        pa.array([partition_name(partition)]), np.array([progress.watermark_ticks], np.int64)
+    )
+    ahead = everyone if progress.substreams is None else pa.concat_tables([everyone, progress.substreams])
+    return Progress(progress.watermark_ticks, ahead)
 
 
 def _no_state(_: int) -> MemoryState:

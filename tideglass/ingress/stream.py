@@ -41,7 +41,7 @@ _KEPT = "chunk"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class KnownPartition:
     """A partition of the input: its number, when it last gave something, the offset to come."""
 
     number: int
@@ -58,7 +58,7 @@ class Record:
     behind that is kept, each by its place in this list.
     """
 
-    partitions: dict[str, Seen] = field(default_factory=dict[str, Seen])
+    partitions: dict[str, KnownPartition] = field(default_factory=dict[str, KnownPartition])
     ended: bool = False
     known: dict[str, int] = field(default_factory=dict[str, int])
     replaying: bool = False
@@ -66,7 +66,7 @@ class Record:
 
     @classmethod
     def of_plain(cls, saved: Mapping[str, Any]) -> Record:
-        partitions = {name: Seen(**each) for name, each in saved["partitions"].items()}
+        partitions = {name: KnownPartition(**each) for name, each in saved["partitions"].items()}
         return cls(
             partitions,
             saved.get("ended", False),
@@ -169,7 +169,7 @@ class IngressTask:
             for each in before.values()
         ]
         for name, number in partition_numbers(fresh, [each.number for each in partitions.values()]).items():
-            partitions[name] = Seen(number, clock_ms or 0)
+            partitions[name] = KnownPartition(number, clock_ms or 0)
         before |= dict.fromkeys(fresh, ScanState.above(there))
         result: list[Message] = []
         newest_ticks = BEFORE_ALL_TICKS
@@ -178,24 +178,24 @@ class IngressTask:
             partitions, key=lambda name: (_is_mute(before[name], chunks, name), partitions[name].number)
         ):
             each, own = partitions[name], chunks.get(name, [])
-            silence = None
+            idle_time = None
             if not (own or released or clock_ms is None):
-                silence = _silence(each, clock_ms) if before[name].heard else _beside(newest_ticks)
+                idle_time = _idle_time(each, clock_ms) if before[name].has_events else _beside(newest_ticks)
             sent, after = self._scan.run(
                 each.number,
                 name,
                 own,
                 before[name],
                 Exchange(self.topology, 0, f"{self.input_name}/{name}", self.sink),
-                silence=silence,
-                seen=self._seen(name),
-                gives=not record.replaying,
+                idle_time=idle_time,
+                idle_periods=self._idle_periods(name),
+                emits=not record.replaying,
                 final=final,
                 known={**self._known, **record.known},
             )
             result += sent
-            if after.heard:
-                waited_ticks = 0 if silence is None else silence.elapsed_ticks
+            if after.has_events:
+                waited_ticks = 0 if idle_time is None else idle_time.elapsed_ticks
                 newest_ticks = max(newest_ticks, after.last_arrival_ticks + waited_ticks)
             if own or released:
                 since_ms = each.since_ms if clock_ms is None else clock_ms
@@ -214,9 +214,9 @@ class IngressTask:
         began = self.begin.partitions.get(partition)
         return ScanState() if began is None else began.state
 
-    def _seen(self, partition: str) -> Sequence[IdlePeriod]:
+    def _idle_periods(self, partition: str) -> Sequence[IdlePeriod]:
         began = self.begin.partitions.get(partition)
-        return () if began is None else began.seen
+        return () if began is None else began.idle_periods
 
     def _read_again(
         self, chunks: Mapping[str, Sequence[Chunk]], record: Record, state: State
@@ -240,7 +240,7 @@ class IngressTask:
         saved = state.get(_RECORD)
         if saved is None:
             partitions = {
-                name: Seen(each.number, now_ms or 0, each.next_offset)
+                name: KnownPartition(each.number, now_ms or 0, each.next_offset)
                 for name, each in self.begin.partitions.items()
             }
             return Record(partitions, replaying=self.begin.until is not None)
@@ -291,10 +291,10 @@ def _with_kept(chunks: Mapping[str, list[Chunk]], record: Record, state: State) 
 
 
 def _is_mute(state: ScanState, chunks: Mapping[str, Sequence[Chunk]], name: str) -> bool:
-    return name not in chunks and not state.heard
+    return name not in chunks and not state.has_events
 
 
-def _silence(each: Seen, now_ms: int) -> IdleTime | None:
+def _idle_time(each: KnownPartition, now_ms: int) -> IdleTime | None:
     idle_ms = now_ms - each.since_ms
     if idle_ms <= 0:
         return None

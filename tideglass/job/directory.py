@@ -58,7 +58,7 @@ class JobDirectory:
         return self.path / "runs.jsonl"
 
     @property
-    def silences(self) -> Path:
+    def idle_journal(self) -> Path:
         return self.path / "silences.jsonl"
 
     @property

@@ -54,7 +54,7 @@ class RunOptions:
     def start(self) -> StartRequest:
         return StartRequest(self.start_mode, self.start_at_ticks, self.fresh, self.accept_partial)
 
-    def given(self, name: str) -> InputOption | None:
+    def input_option(self, name: str) -> InputOption | None:
         """The files named for an input, whatever the case of its name."""
         found = next((each for key, each in self.inputs.items() if key.casefold() == name.casefold()), None)
         return found if found is None or isinstance(found, InputOption) else InputOption(Path(found))

@@ -28,8 +28,7 @@ from tideglass.core.errors import ProjectError, TideglassError
 from tideglass.core.file_names import folder_name
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.core.types import ARRIVAL, PARTITION
-from tideglass.engine.emit_filter import OutputFilter
-from tideglass.engine.emit_filter import given as rows_given
+from tideglass.engine.emit_filter import OutputFilter, emitted_messages
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
@@ -129,12 +128,13 @@ def plan_job(project: Project, options: RunOptions) -> Job:
 def _known_inputs(project: Project, options: RunOptions) -> dict[str, InputInfo]:
     """The project's inputs, and those that are only named for this run."""
     known = {
-        name: InputInfo(name, each.kind, metadata=_metadata(each, options.given(name), options.live))
+        name: InputInfo(name, each.kind, metadata=_metadata(each, options.input_option(name), options.live))
         for name, each in project.inputs.items()
     }
     others = [name for name in options.inputs if _find(known, name) is None]
     return known | {
-        name: InputInfo(name, metadata=_metadata(None, options.given(name), live=False)) for name in others
+        name: InputInfo(name, metadata=_metadata(None, options.input_option(name), live=False))
+        for name in others
     }
 
 
@@ -161,7 +161,7 @@ def run(
     job: Job,
     watch: Watch | None = None,
     spark: SparkSession | None = None,
-    begun: OnStart | None = None,
+    on_start: OnStart | None = None,
     profile: Profile | None = None,
 ) -> Metrics:
     """Run the job until its input is finished (`once`) or the process is told to stop.
@@ -182,24 +182,28 @@ def run(
 
             return held_partitions(_session(job, directory, spark), topic, from_ms)
 
-        beginning = begin(job, directory, look)
-        if begun is not None:
-            begun(beginning.start)
+        setup = begin(job, directory, look)
+        if on_start is not None:
+            on_start(setup.start)
         metrics = Metrics()
-        with Reporter(job.name, directory, beginning, metrics) as account, signals(account) as take_signals:
-            state = directory.generation(beginning.plan.generation)
+        with Reporter(job.name, directory, setup, metrics) as reporter, signals(reporter) as take_signals:
+            state = directory.generation(setup.plan.generation)
             there = {name: look(topic, None) for name, topic in job.topics.items()}
-            with account.changing():
-                place, counts = TopicProgress.load(state), Counts.load(state)
-                recover(metrics, beginning, state, _files(job, beginning), place, counts, there)
+            with reporter.changing():
+                topic_progress, counts = TopicProgress.load(state), Counts.load(state)
+                recover(metrics, setup, state, _files(job, setup), topic_progress, counts, there)
             with _naming_damage(state / "checkpoint"):
-                query = _start(job, account, watch, spark, profile)
+                query = _start(job, reporter, watch, spark, profile)
                 take_signals()
-                _wait(query, account, profile)
-                ending = _ending(directory, beginning)
-                if job.topics and job.options.once and not (account.asked.is_set() or ending.exists()):
+                _wait(query, reporter, profile)
+                ending = _ending(directory, setup)
+                if (
+                    job.topics
+                    and job.options.once
+                    and not (reporter.stop_requested.is_set() or ending.exists())
+                ):
                     ending.touch()  # all that was there is read; now its end is told
-                    _wait(_start(job, account, watch, spark, profile), account, profile)
+                    _wait(_start(job, reporter, watch, spark, profile), reporter, profile)
         return metrics
 
 
@@ -217,48 +221,48 @@ def _naming_damage(checkpoint: Path) -> Generator[None]:
         raise problem from error
 
 
-def _files(job: Job, beginning: RunSetup) -> tuple[FileInput, ...]:
+def _files(job: Job, setup: RunSetup) -> tuple[FileInput, ...]:
     """The inputs of files, which read first what an earlier run had read."""
-    recorded = beginning.begun.recorded
+    recorded = setup.read_plan.recorded
     return tuple(FileInput(spec, recorded.get(name, {})) for name, spec in job.inputs.items())
 
 
-def _ending(directory: JobDirectory, beginning: RunSetup) -> Path:
+def _ending(directory: JobDirectory, setup: RunSetup) -> Path:
     """The file that is there once a run with topics has read what it was to read."""
-    return directory.generation(beginning.plan.generation) / ENDING
+    return directory.generation(setup.plan.generation) / ENDING
 
 
-def _wait(query: StreamingQuery, account: Reporter, profile: Profile | None) -> None:
+def _wait(query: StreamingQuery, reporter: Reporter, profile: Profile | None) -> None:
     from tideglass.spark.query import wait, waits_for_events
     from tideglass.spark.task_times import QueryBooks
 
     books = QueryBooks(query)
 
     def look() -> None:
-        if account.starting and waits_for_events(query):
-            account.running()
+        if reporter.starting and waits_for_events(query):
+            reporter.running()
         if profile is not None:
             for progress in books.new_progress():
                 profile.take_progress(progress)
             profile.run_seconds = books.count_tasks()
 
-    wait(query, account.asked, look)
+    wait(query, reporter.stop_requested, look)
     look()
 
 
 def _start(
-    job: Job, account: Reporter, watch: Watch | None, spark: SparkSession | None, profile: Profile | None
+    job: Job, reporter: Reporter, watch: Watch | None, spark: SparkSession | None, profile: Profile | None
 ) -> StreamingQuery:
     from tideglass.spark.file_source import SourceJob
     from tideglass.spark.kafka.query import LiveJob, start_live
     from tideglass.spark.key_numbers import key_numbers
     from tideglass.spark.query import QueryOptions, start
 
-    directory, beginning, topology = account.directory, account.beginning, job.compiled.topology
-    state = directory.generation(beginning.plan.generation)
+    directory, setup, topology = reporter.directory, reporter.setup, job.compiled.topology
+    state = directory.generation(setup.plan.generation)
     snapshots = Snapshots(str(state / "ingress"))
-    begun = beginning.begun
-    inputs = _files(job, beginning)
+    read_plan = setup.read_plan
+    inputs = _files(job, setup)
     stored = str(directory.reference)
     references = JournaledReferences(
         stored,
@@ -271,16 +275,16 @@ def _start(
         references.find(None if job.options.once else time.time_ns() // NANOSECONDS_PER_TICK)
     session = _session(job, directory, spark)
     checkpoint = state / "checkpoint"
-    place = TopicProgress.load(state) if job.topics else TopicProgress()
+    topic_progress = TopicProgress.load(state) if job.topics else TopicProgress()
     counts = Counts.load(state)
     replayed = state / REPLAYED
     # Where topics are read again, all inputs go on to what is new in one batch.
-    together = begun.reads_again and bool(job.topics)
+    together = read_plan.reads_again and bool(job.topics)
     source = SourceJob(
         topology=topology,
         inputs=inputs,
         snapshots=snapshots,
-        sink=OutputFilter(TaskSink(dict(job.outputs)), dict(beginning.plan.emit_from_ticks)),
+        sink=OutputFilter(TaskSink(dict(job.outputs)), dict(setup.plan.emit_from_ticks)),
         key_numbers=key_numbers(topology.key_groups),
         finished=job.options.once,
         batch_bytes=job.options.batch_bytes,
@@ -288,48 +292,52 @@ def _start(
         tasks=session.sparkContext.defaultParallelism,
         stop_file=str(directory.stop),
         profile=profile is not None,
-        begins={name: of for name, of in begun.begins.items() if name in job.inputs},
-        emits_replayed=begun.behind_ticks is None,
+        begins={name: of for name, of in read_plan.begins.items() if name in job.inputs},
+        emits_replayed=read_plan.after_ticks is None,
         replayed_file=str(replayed) if together else None,
         references=replace(references, looks=False) if job.topics else references,
     )
-    silences = IdleJournal(directory.silences)
-    peers = PartitionWatermarks(Snapshots(str(state / "peers")))
+    idle_journal = IdleJournal(directory.idle_journal)
+    partition_watermarks = PartitionWatermarks(Snapshots(str(state / "peers")))
 
     def mark_replayed(read: Positions) -> None:
-        if is_read_again(begun, inputs, place, read):
+        if is_read_again(read_plan, inputs, topic_progress, read):
             replayed.touch()
 
-    if together and place.batch is not None:  # a run that was killed may have come as far
-        mark_replayed(positions_after(place.batch, checkpoint, inputs, begun, place))
+    if together and topic_progress.batch is not None:  # a run that was killed may have come as far
+        mark_replayed(positions_after(topic_progress.batch, checkpoint, inputs, read_plan, topic_progress))
 
     def commit(batch_id: int, messages: list[Message]) -> None:
-        nonlocal place, counts
+        nonlocal topic_progress, counts
         began = time.monotonic()
-        generation = beginning.plan.generation
+        generation = setup.plan.generation
         if job.topics:
-            peers.take(batch_id, messages)
-        given = commit_batch(batch_id, rows_given(messages), topology.outputs, job.outputs, generation)
+            partition_watermarks.take(batch_id, messages)
+        given = commit_batch(batch_id, emitted_messages(messages), topology.outputs, job.outputs, generation)
         scanned: list[str] = []
         for message in messages:
             if message.kind is Kind.REPORT:
                 report = message.json()
-                silences.take(report)
+                idle_journal.take(report)
                 if "next_offset" in report:
                     scanned.append(f"{report['input']}/{report['partition']}")
         snapshots.sync(scanned)
         if job.topics:  # once its rows are given, and before anything is said of them
-            place = place.behind(batch_id, checkpoint, tuple(job.topics), messages)
-            place.save(state)
+            topic_progress = topic_progress.behind(batch_id, checkpoint, tuple(job.topics), messages)
+            topic_progress.save(state)
         counts = counts.after(batch_id, given.rows, messages)
         counts.save(state)
-        catch_up = account.metrics.catch_up
+        catch_up = reporter.metrics.catch_up
         catches_up = catch_up is not None and not catch_up.done
-        waits = together and not place.replayed
-        read = positions_after(batch_id, checkpoint, inputs, begun, place) if catches_up or waits else {}
+        waits = together and not topic_progress.replayed
+        read = (
+            positions_after(batch_id, checkpoint, inputs, read_plan, topic_progress)
+            if catches_up or waits
+            else {}
+        )
         if waits:
             mark_replayed(read)
-        with account.changing() as metrics:
+        with reporter.changing() as metrics:
             metrics.take_batch(messages, given.rows)
             if catch_up is not None and catches_up:
                 catch_up.advance(read, metrics.read_now, time.monotonic())
@@ -355,12 +363,12 @@ def _start(
         files=source if inputs else None,
         sink=source.sink,
         finished=job.options.once,
-        ending=_ending(directory, beginning).exists(),
+        ending=_ending(directory, setup).exists(),
         idle_seconds=job.options.idle_seconds,
-        offsets=begun.offsets,
+        offsets=read_plan.offsets,
         # What is read again is scanned by one ingress a topic: all its partitions are known from the start.
-        peers=None if together else peers,
-        begins={name: input_begin(begun, name) for name in job.topics} if together else {},
+        partition_watermarks=None if together else partition_watermarks,
+        begins={name: input_begin(read_plan, name) for name in job.topics} if together else {},
         replayed_file=source.replayed_file,
         references=references,
         profile=profile is not None,
@@ -388,7 +396,7 @@ def _libraries(job: Job) -> Libraries | None:
 
 def _topics(project: Project, options: RunOptions, names: Iterable[str]) -> dict[str, TopicInput]:
     """The inputs that are read from their topics: those of a live run for which no files are named."""
-    known = {name: _find(project.inputs, name) for name in names if options.given(name) is None}
+    known = {name: _find(project.inputs, name) for name in names if options.input_option(name) is None}
     return {
         name: replace(each.topic, name=name)
         for name, each in known.items()
@@ -397,7 +405,7 @@ def _topics(project: Project, options: RunOptions, names: Iterable[str]) -> dict
 
 
 def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
-    given = options.given(name)
+    given = options.input_option(name)
     known = _find(project.inputs, name)
     path = _checked_path("input", name, given, known)
     if not path.exists():
@@ -457,7 +465,7 @@ def _arrival(given: InputOption | None, known: ProjectInput | None) -> tuple[str
 
 
 def _reference_spec(project: Project, options: RunOptions, name: str) -> ReferenceSpec:
-    given = options.given(name)
+    given = options.input_option(name)
     known = _find(project.inputs, name)
     told = {} if known is None else {"date_format": known.date_format, "time_format": known.time_format}
     if given is not None and (given.arrival is not None or given.partitions is not None):

@@ -37,9 +37,9 @@ def held_back(
         return Progress(base_ticks)
     before = Progress.from_bytes(state.get("came"))
     named: dict[str, int] = {}
-    for came in (before, progress):
-        if came.substreams is not None:
-            named.update(dict.fromkeys(came.substreams["substream"].to_pylist(), 0))
+    for reached in (before, progress):
+        if reached.substreams is not None:
+            named.update(dict.fromkeys(reached.substreams["substream"].to_pylist(), 0))
     oldest: dict[str, int] = {}
     holding = [name for rows in waiting for name in rows[SUBSTREAM].to_pylist()]
     for name, stamp in zip(holding, stamps_ticks.tolist(), strict=True):
@@ -57,10 +57,10 @@ def held_back(
         {"substream": pa.array(kept, pa.string()), "watermark_ticks": [ahead[name] for name in kept]},
         schema=pa.schema([("substream", pa.string()), ("watermark_ticks", pa.int64())]),
     )
-    came = Progress(base_ticks, table)
-    if before.to_bytes() != came.to_bytes():
-        state.put("came", came.to_bytes())
-    return came
+    reached = Progress(base_ticks, table)
+    if before.to_bytes() != reached.to_bytes():
+        state.put("came", reached.to_bytes())
+    return reached
 
 
 def _moved(watermark_ticks: int, ticks: int) -> int:

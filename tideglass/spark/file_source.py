@@ -33,7 +33,7 @@ from tideglass.engine.messages import Message, failure
 from tideglass.engine.profiled import profiled
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.idle_periods import IdlePeriod
-from tideglass.ingress.late_partitions import Share, born
+from tideglass.ingress.late_partitions import Share, late_partition_states
 from tideglass.ingress.read_from import PartitionBegin
 from tideglass.ingress.scan import IdleTime, Scan, ScanState, saved_state
 from tideglass.plan.topology import Topology, check_partitions
@@ -91,7 +91,7 @@ class EarlierPartition:
     number: int
     start: list[Any]
     end: list[Any]
-    seen: tuple[IdlePeriod, ...]
+    idle_periods: tuple[IdlePeriod, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +107,13 @@ class Unit:
     number: int
     start: list[Any]
     end: list[Any]
-    silence: IdleTime | None
+    idle_time: IdleTime | None
     ended: bool
     size: int
     is_new: bool
-    peers: tuple[EarlierPartition, ...]
-    seen: tuple[IdlePeriod, ...]
-    gives: bool
+    earlier_partitions: tuple[EarlierPartition, ...]
+    idle_periods: tuple[IdlePeriod, ...]
+    emits: bool
 
 
 class ScanPartition(InputPartition):
@@ -198,8 +198,8 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             latest = {name: own for name, own in latest.items() if own or name in before or not before}
             check_partitions(self.job.topology.readers, source.name, len(latest))
             # What was read again says nothing of the silence since then.
-            heard = replaying or not start["batch"] or start.get("replaying", False)
-            inputs[source.name] = _states(before, latest, ended, now_ms, heard=heard)
+            not_idle = replaying or not start["batch"] or start.get("replaying", False)
+            inputs[source.name] = _states(before, latest, ended, now_ms, not_idle=not_idle)
         states = [state for each in inputs.values() for state in each.values()]
         moved = any(state["since_ms"] == now_ms for state in states)
         final = self.job.finished and not replaying and all(state["ended"] for state in states)
@@ -237,8 +237,8 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._unit(name, partition, before, state, end)
                 for partition, state in end["inputs"][name].items()
             ]
-            groups += [[unit] for unit in units if not unit.peers]
-            groups += [appeared] if (appeared := [unit for unit in units if unit.peers]) else []
+            groups += [[unit] for unit in units if not unit.earlier_partitions]
+            groups += [appeared] if (appeared := [unit for unit in units if unit.earlier_partitions]) else []
         shares: list[list[Unit]] = [[] for _ in range(max(1, min(self.job.tasks, len(groups))))]
         for group in sorted(groups, key=lambda group: -sum(unit.size for unit in group)):
             min(shares, key=lambda share: sum(u.size + 1 for u in share)).extend(group)
@@ -264,35 +264,35 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start = [] if is_new else before[partition]["position"]
         idle_ms = 0 if self.job.finished else end["at_ms"] - state["since_ms"]
         begin = self.job.begins.get(name, {}).get(partition)
-        silence = IdleTime(idle_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
+        idle_time = IdleTime(idle_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
         return Unit(
             input=name,
             partition=partition,
             number=state["number"],
             start=start,
             end=state["position"],
-            silence=silence if idle_ms else None,
+            idle_time=idle_time if idle_ms else None,
             ended=state["ended"],
             size=_size(state["position"]) - _size(start),
             is_new=is_new,
-            peers=self._peers(name, before, end) if is_new else (),
-            seen=() if begin is None else begin.seen,
-            gives=self.job.emits_replayed or not end.get("replaying", False),
+            earlier_partitions=self._earlier_partitions(name, before, end) if is_new else (),
+            idle_periods=() if begin is None else begin.idle_periods,
+            emits=self.job.emits_replayed or not end.get("replaying", False),
         )
 
-    def _peers(
+    def _earlier_partitions(
         self, name: str, before: Mapping[str, Any], end: Mapping[str, Any]
     ) -> tuple[EarlierPartition, ...]:
         begins = self.job.begins.get(name, {})
         return tuple(
             EarlierPartition(
-                peer,
+                earlier,
                 each["number"],
                 each["position"],
-                end["inputs"][name][peer]["position"],
-                begins[peer].seen if peer in begins else (),
+                end["inputs"][name][earlier]["position"],
+                begins[earlier].idle_periods if earlier in begins else (),
             )
-            for peer, each in before.items()
+            for earlier, each in before.items()
             if not each["ended"]
         )
 
@@ -312,7 +312,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             scan = scans.setdefault(unit.input, Scan(self.job.topology, unit.input, self.job.references))
             source = inputs[unit.input]
             try:
-                if unit.peers and unit.input not in appeared:
+                if unit.earlier_partitions and unit.input not in appeared:
                     appeared[unit.input] = self._appeared(scan, source, unit, chosen)
                 state = self._state(unit, appeared.get(unit.input, {}), chosen.from_batch)
                 yield from self._scan(scan, source, unit, state, chosen)
@@ -331,9 +331,9 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._read(scan, source, unit),
             state,
             exchange,
-            silence=unit.silence,
-            seen=unit.seen,
-            gives=unit.gives,
+            idle_time=unit.idle_time,
+            idle_periods=unit.idle_periods,
+            emits=unit.emits,
             final=unit.ended,
             known=partition.known,
         )
@@ -351,21 +351,21 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         What their peers give is read here once more, which happens in such a batch only.
         """
-        peers = [
+        earlier_partitions = [
             Share(
                 each.number,
                 list(self._read(scan, source, each)),
                 self._saved(unit.input, each.partition, chosen.from_batch),
-                each.seen,
+                each.idle_periods,
             )
-            for each in unit.peers
+            for each in unit.earlier_partitions
         ]
         fresh = {
             each.partition: (each.number, list(self._read(scan, source, each)))
             for each in chosen.units
-            if each.input == unit.input and each.peers
+            if each.input == unit.input and each.earlier_partitions
         }
-        return born(scan, peers, fresh)
+        return late_partition_states(scan, earlier_partitions, fresh)
 
     def _state(self, unit: Unit, appeared: Mapping[str, ScanState], batch: int) -> ScanState:
         """The partition's state at the start of the batch.
@@ -397,7 +397,7 @@ def _states(
     ended: frozenset[str],
     now_ms: int,
     *,
-    heard: bool,
+    not_idle: bool,
 ) -> dict[str, Any]:
     """Every partition of an input: its number, how far it is read, when it last gave something.
 
@@ -415,7 +415,7 @@ def _states(
             result[name] = before[name]
             continue
         moved = name not in before or before[name]["position"] != position[name]
-        since_ms = now_ms if moved or heard else before[name]["since_ms"]
+        since_ms = now_ms if moved or not_idle else before[name]["since_ms"]
         result[name] = {
             "number": number,
             "position": position[name],

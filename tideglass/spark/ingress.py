@@ -90,7 +90,7 @@ class IngressProcessor(StatefulProcessor):
         known: Known | None = None,
         *,
         profile: bool = False,
-        peers: PartitionWatermarks | None = None,
+        partition_watermarks: PartitionWatermarks | None = None,
         begins: Mapping[str, InputBegin] | None = None,
     ) -> None:
         self._topology = topology
@@ -102,7 +102,7 @@ class IngressProcessor(StatefulProcessor):
         self._references = references
         self._known = known
         self._profile = profile
-        self._peers = peers
+        self._partition_watermarks = partition_watermarks
         self._begins = begins or {}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -150,8 +150,10 @@ class IngressProcessor(StatefulProcessor):
             for timer_ms in list(self._handle.listTimers()):
                 self._handle.deleteTimer(timer_ms)
             self._handle.registerTimer(now_ms + self._idle_ms)
-        peers = self._peers
-        elsewhere = None if peers is None else lambda: peers.before(_batch(), name)
+        partition_watermarks = self._partition_watermarks
+        elsewhere = (
+            None if partition_watermarks is None else lambda: partition_watermarks.before(_batch(), name)
+        )
         yield from task.run(messages, _InputState(self._named), now_ms, elsewhere)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tideglass.connect.kafka.topic import TopicOutput
 from tideglass.connect.reference.references import NO_REFERENCES, References
-from tideglass.engine.emit_filter import given
+from tideglass.engine.emit_filter import emitted_messages
 from tideglass.engine.exchange import Sink
 from tideglass.engine.messages import Kind, Message, for_driver, raise_failure
 from tideglass.plan.topology import Topology
@@ -132,7 +132,7 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
             try:
                 messages = for_driver(_messages(with_heads(kept)))
                 raise_failure(messages)  # before anything of the batch is written
-                write_records(kept, given(messages), options.topics)
+                write_records(kept, emitted_messages(messages), options.topics)
             finally:
                 kept.unpersist()
         commit(batch_id, messages)

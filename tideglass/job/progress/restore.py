@@ -19,30 +19,34 @@ from tideglass.job.start.read_plan import ReadPlan
 
 
 def positions_after(
-    batch: int | None, checkpoint: Path, inputs: Sequence[StreamInput], begun: ReadPlan, place: TopicProgress
+    batch: int | None,
+    checkpoint: Path,
+    inputs: Sequence[StreamInput],
+    read_plan: ReadPlan,
+    topic_progress: TopicProgress,
 ) -> Positions:
     """How far every input is read behind a batch; None: where its generation began."""
     if batch is None:
-        files = {each.name: begun.positions.get(each.name, {}) for each in inputs}
-        return {**files, **positions_of_offsets(begun.offsets)}
+        files = {each.name: read_plan.positions.get(each.name, {}) for each in inputs}
+        return {**files, **positions_of_offsets(read_plan.offsets)}
     files = positions_of(logged_offset(checkpoint, batch)) if inputs else {}
-    return {**files, **positions_of_offsets(place.offsets)}
+    return {**files, **positions_of_offsets(topic_progress.offsets)}
 
 
 def is_read_again(
-    begun: ReadPlan, inputs: Sequence[StreamInput], place: TopicProgress, read: Positions
+    read_plan: ReadPlan, inputs: Sequence[StreamInput], topic_progress: TopicProgress, read: Positions
 ) -> bool:
     """Whether all is read that the generation before had read. read: how far the inputs are."""
     of_files = all(each.is_replayed(read.get(each.name, {})) for each in inputs)
-    return of_files and place.covers(begun.places)
+    return of_files and topic_progress.covers(read_plan.places)
 
 
 def recover(
     metrics: Metrics,
-    beginning: RunSetup,
+    setup: RunSetup,
     state: Path,
     inputs: Sequence[StreamInput],
-    place: TopicProgress,
+    topic_progress: TopicProgress,
     counts: Counts,
     there: Mapping[str, Mapping[int, HeldPartition]],
 ) -> None:
@@ -51,9 +55,9 @@ def recover(
     state: the generation's directory. inputs: of files. place: of the topics. counts: of the
     outputs. there: what the topics hold.
     """
-    batch = beginning.batch if place.batch is None else place.batch
+    batch = setup.batch if topic_progress.batch is None else topic_progress.batch
     checkpoint = state / "checkpoint"
-    for reports in place.reports.values():
+    for reports in topic_progress.reports.values():
         for report in reports.values():
             metrics.take_report(report)
     if batch is not None and inputs:
@@ -61,13 +65,13 @@ def recover(
     for report in counts.stages.values():
         metrics.take_report(report)
     metrics.read_before = metrics.events_by_input
-    metrics.rows_before = counts.up_to(beginning.batch)  # Spark runs what is behind that batch, again or not
-    read = positions_after(batch, checkpoint, inputs, beginning.begun, place)
+    metrics.rows_before = counts.up_to(setup.batch)  # Spark runs what is behind that batch, again or not
+    read = positions_after(batch, checkpoint, inputs, setup.read_plan, topic_progress)
     of_files = {name: of for name, of in read.items() if name not in there}
     # Of a topic that Spark is to begin, nobody knows where that is before the first batch.
     ends = {name: {str(n): held.end for n, held in of.items()} for name, of in there.items() if name in read}
     goal = {**sizes(there_now(inputs, of_files)), **sizes(positions_of_offsets(ends))}
-    start = beginning.start
+    start = setup.start
     began = {name: size for name, size in sizes(read).items() if name in goal}
     metrics.catch_up = CatchUp(start.cause, start.began_from, began, goal, time.monotonic())
 

@@ -46,7 +46,7 @@ class TopicStopPoint:
     """
 
     began: Mapping[str, int]
-    place: Mapping[str, int]
+    next_offsets: Mapping[str, int]
     from_the_start: frozenset[str]
     watermark_ticks: int
 
@@ -56,7 +56,7 @@ class TopicStopPoint:
         One that appeared under way does so again, unless its first messages are not read.
         """
         began = self.began.get(partition, 0)
-        return partition in self.from_the_start or began < begin <= self.place.get(partition, 0)
+        return partition in self.from_the_start or began < begin <= self.next_offsets.get(partition, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class StopPoint:
     end. batch: the last whose rows were given, None for none.
     """
 
-    left: PartitionStopPoints = field(default_factory=dict[str, Any])
+    stop_points: PartitionStopPoints = field(default_factory=dict[str, Any])
     topics: Mapping[str, TopicStopPoint] = field(default_factory=dict[str, Any])
     ended: bool = False
     batch: int | None = None
@@ -73,28 +73,30 @@ class StopPoint:
     @property
     def watermark_ticks(self) -> int | None:
         """The time up to which every partition had come; BEFORE_ALL_TICKS for none, None without a batch."""
-        reached = [each.watermark_ticks for partitions in self.left.values() for each in partitions.values()]
+        reached = [
+            each.watermark_ticks for partitions in self.stop_points.values() for each in partitions.values()
+        ]
         reached += [each.watermark_ticks for each in self.topics.values()]
         return min(reached, default=None)
 
 
-def stopped(generation: Path) -> StopPoint:
+def stop_point(generation: Path) -> StopPoint:
     """What the last batch of a generation whose rows are given had read.
 
     One that was stopped while it read again what the one before had read has not come further than that.
     Raises StateError where nobody knows.
     """
-    begun, reached = ReadPlan.load(generation / READ_PLAN), TopicProgress.load(generation)
+    read_plan, reached = ReadPlan.load(generation / READ_PLAN), TopicProgress.load(generation)
     batch = last_batch(generation / "checkpoint") if reached.batch is None else reached.batch
     if batch is None:
-        return StopPoint() if begun.behind_ticks is None else _not_beyond(begun, reached, None)
+        return StopPoint() if read_plan.after_ticks is None else _not_beyond(read_plan, reached, None)
     offset = _files_read(generation, batch, reached)
     of_topics = reached.batch is not None
     replayed = reached.replayed if of_topics else not offset.get("replaying", True)
-    if begun.behind_ticks is not None and begun.reads_again and not replayed:
-        return _not_beyond(begun, reached, batch)
+    if read_plan.after_ticks is not None and read_plan.reads_again and not replayed:
+        return _not_beyond(read_plan, reached, batch)
     snapshots = Snapshots(str(generation / "ingress"))
-    left = {
+    stop_points = {
         name: {
             partition: PartitionStopPoint(
                 state["number"],
@@ -106,36 +108,36 @@ def stopped(generation: Path) -> StopPoint:
         for name, partitions in offset.get("inputs", {}).items()
     }
     ended = (generation / ENDING).exists() if of_topics else offset.get("final", False)
-    return StopPoint(left, _topics_left(begun, reached), ended=ended, batch=batch)
+    return StopPoint(stop_points, _topic_stop_points(read_plan, reached), ended=ended, batch=batch)
 
 
-def _not_beyond(begun: ReadPlan, reached: TopicProgress, batch: int | None) -> StopPoint:
+def _not_beyond(read_plan: ReadPlan, reached: TopicProgress, batch: int | None) -> StopPoint:
     """The place of the generation before, which this one has not come beyond."""
-    behind_ticks = BEFORE_ALL_TICKS if begun.behind_ticks is None else begun.behind_ticks
-    left = {
+    after_ticks = BEFORE_ALL_TICKS if read_plan.after_ticks is None else read_plan.after_ticks
+    stop_points = {
         name: {
-            partition: PartitionStopPoint(each.number, begun.recorded[name][partition], behind_ticks)
-            for partition, each in begun.begins[name].items()
-            if partition in begun.recorded[name]
+            partition: PartitionStopPoint(each.number, read_plan.recorded[name][partition], after_ticks)
+            for partition, each in read_plan.begins[name].items()
+            if partition in read_plan.recorded[name]
         }
-        for name in begun.recorded
+        for name in read_plan.recorded
     }
-    return StopPoint(left, _topics_left(begun, reached, begun.places), batch=batch)
+    return StopPoint(stop_points, _topic_stop_points(read_plan, reached, read_plan.places), batch=batch)
 
 
-def _topics_left(
-    begun: ReadPlan, reached: TopicProgress, places: Mapping[str, Mapping[str, int]] | None = None
+def _topic_stop_points(
+    read_plan: ReadPlan, reached: TopicProgress, places: Mapping[str, Mapping[str, int]] | None = None
 ) -> dict[str, TopicStopPoint]:
     """What is left of the topics. places: where they are, if not where the generation has come to."""
     result: dict[str, TopicStopPoint] = {}
-    for name, place in (reached.offsets if places is None else places).items():
-        began = begun.offsets.get(name, {})
-        start = frozenset(begun.begins.get(name, {}))
-        known = start | {each for each in place if place[each] > began.get(each, 0)}
+    for name, next_offsets in (reached.offsets if places is None else places).items():
+        began = read_plan.offsets.get(name, {})
+        start = frozenset(read_plan.begins.get(name, {}))
+        known = start | {each for each in next_offsets if next_offsets[each] > began.get(each, 0)}
         marks = [reached.watermark_ticks(name, partition) for partition in known]
-        watermark_ticks = min(marks, default=None) if places is None else begun.behind_ticks
+        watermark_ticks = min(marks, default=None) if places is None else read_plan.after_ticks
         result[name] = TopicStopPoint(
-            began, place, start, BEFORE_ALL_TICKS if watermark_ticks is None else watermark_ticks
+            began, next_offsets, start, BEFORE_ALL_TICKS if watermark_ticks is None else watermark_ticks
         )
     return result
 

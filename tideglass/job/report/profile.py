@@ -112,10 +112,10 @@ class Profile:
     @property
     def task_seconds(self) -> float:
         """All tasks together: by Spark's count, or by their own where that is all there is, or is more."""
-        return max(self.run_seconds or 0.0, self._told_seconds)
+        return max(self.run_seconds or 0.0, self._reported_seconds)
 
     @property
-    def _told_seconds(self) -> float:
+    def _reported_seconds(self) -> float:
         return sum(sum(times.nanoseconds.values()) for times in self.levels.values()) / 1e9
 
     def by_phase(self) -> list[Share]:
@@ -142,8 +142,8 @@ class Profile:
             seconds = {self._part_text(name): ns / 1e9 for name, ns in times.nanoseconds.items()}
             calls = {self._part_text(name): count for name, count in times.calls.items()}
             result[level_text(level)] = _shares(seconds, whole, calls)
-        if whole > self._told_seconds:
-            result["around"] = _shares({OUTSIDE: whole - self._told_seconds}, whole)
+        if whole > self._reported_seconds:
+            result["around"] = _shares({OUTSIDE: whole - self._reported_seconds}, whole)
         return result
 
     def _part_text(self, name: str) -> str:

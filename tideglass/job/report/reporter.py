@@ -33,14 +33,14 @@ _MOST_CHARACTERS = 4000
 class Reporter:
     """Keeps the account of one run; a context manager that ends with the run.
 
-    asked: set once the run is to stop. `metrics` may be changed under `changing()` only.
+    stop_requested: set once the run is to stop. `metrics` may be changed under `changing()` only.
     """
 
     job: str
     directory: JobDirectory
-    beginning: RunSetup
+    setup: RunSetup
     metrics: Metrics
-    asked: threading.Event = field(default_factory=threading.Event)
+    stop_requested: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -64,17 +64,17 @@ class Reporter:
             self._thread.join()
         how = self._how(error)
         self._state = State.FAILED if how is Ended.FAILED else State.STOPPED
-        told = str(error)[:_MOST_CHARACTERS] if how is Ended.FAILED else None
-        self._write(told)
+        shown_error = str(error)[:_MOST_CHARACTERS] if how is Ended.FAILED else None
+        self._write(shown_error)
         catch_up = self.metrics.catch_up
         end = RunEnd(
-            run=self.beginning.start.run,
+            run=self.setup.start.run,
             ended=utc_text(time.time()),
             how=how,
             batches=self.metrics.batches,
             events=self.metrics.events - self.metrics.events_before,
             rows=dict(self.metrics.output_rows),
-            error=told,
+            error=shown_error,
             caught_up_seconds=round(catch_up.seconds, 3) if catch_up and catch_up.done else None,
         )
         add(self.directory.journal, end)
@@ -86,8 +86,8 @@ class Reporter:
         if error is not None:
             return Ended.FAILED
         # The source may have heard before we looked.
-        asked = self.asked.is_set() or self.directory.stop.exists()
-        return Ended.STOPPED if asked else Ended.FINISHED
+        stop_requested = self.stop_requested.is_set() or self.directory.stop.exists()
+        return Ended.STOPPED if stop_requested else Ended.FINISHED
 
     @contextmanager
     def changing(self) -> Generator[Metrics]:
@@ -111,9 +111,9 @@ class Reporter:
         if self._state is State.STARTING:
             self._state = State.RUNNING
 
-    def ask(self) -> None:
+    def request_stop(self) -> None:
         """The run is to stop behind the batch under way; the source begins no other."""
-        self.asked.set()
+        self.stop_requested.set()
         self.directory.stop.touch()
 
     def _watch(self) -> None:
@@ -122,7 +122,7 @@ class Reporter:
         while not self._over.wait(_LOOK_SECONDS):
             with suppress(OSError):  # a status that cannot be written must not keep a run from being stopped
                 if self.directory.stop.exists():
-                    self.asked.set()
+                    self.stop_requested.set()
                     if self.directory.stop.read_text() == AT_ONCE:
                         self.directory.stop.write_text("")
                         _thread.interrupt_main()  # a second signal: see `signals`
@@ -139,9 +139,9 @@ class Reporter:
             write_status(self.directory, status)
 
     def _status(self, error: str | None) -> Status:
-        start, metrics, now_seconds = self.beginning.start, self.metrics, time.monotonic()
+        start, metrics, now_seconds = self.setup.start, self.metrics, time.monotonic()
         state = self._state
-        if state in (State.STARTING, State.RUNNING) and self.asked.is_set():
+        if state in (State.STARTING, State.RUNNING) and self.stop_requested.is_set():
             state = State.STOPPING
         elif state is State.RUNNING and self._is_degraded(now_seconds):
             state = State.DEGRADED
@@ -175,7 +175,7 @@ class Reporter:
 
 
 @contextmanager
-def signals(account: Reporter) -> Generator[Callable[[], None]]:
+def signals(reporter: Reporter) -> Generator[Callable[[], None]]:
     """While this lasts, a first SIGINT or SIGTERM asks the run to stop, a second raises KeyboardInterrupt.
 
     Yields what takes the signals back, for after code that has taken them for itself (Spark does). Only
@@ -183,9 +183,9 @@ def signals(account: Reporter) -> Generator[Callable[[], None]]:
     """
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        if account.asked.is_set():
+        if reporter.stop_requested.is_set():
             raise KeyboardInterrupt
-        account.ask()
+        reporter.request_stop()
 
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None

@@ -18,7 +18,7 @@ from tideglass.job.options import Job
 from tideglass.job.outputs import check_outputs, clear_outputs, withdraw
 from tideglass.job.progress.counts import COUNTS, Counts
 from tideglass.job.progress.idle_journal import IdleJournal
-from tideglass.job.progress.stop_point import StopPoint, stopped
+from tideglass.job.progress.stop_point import StopPoint, stop_point
 from tideglass.job.progress.topic_progress import REACHED, TopicProgress
 from tideglass.job.report.catch_up import last_batch
 from tideglass.job.report.run_journal import Ended, Run, RunEnd, RunStart, add, read_runs
@@ -50,13 +50,13 @@ class RunSetup:
     start: RunStart
     plan: StartPlan
     batch: int | None
-    begun: ReadPlan = field(default_factory=ReadPlan)
+    read_plan: ReadPlan = field(default_factory=ReadPlan)
 
 
-def begin(job: Job, directory: JobDirectory, look: TopicLookup) -> RunSetup:
+def begin(job: Job, directory: JobDirectory, lookup: TopicLookup) -> RunSetup:
     """Decide how the job starts, and write down that it did. The lock of the directory must be held.
 
-    look: asks a broker what a topic holds; called only for a start that depends on it.
+    lookup: asks a broker what a topic holds; called only for a start that depends on it.
     Raises StateError, InputError or OutputError when it cannot start; then nothing has been written.
     """
     before = None if job.options.fresh else read_manifest(directory.manifest)
@@ -78,7 +78,7 @@ def begin(job: Job, directory: JobDirectory, look: TopicLookup) -> RunSetup:
     last = StopPoint()
     if before is not None and not resumes:
         try:
-            last = stopped(directory.generation(before.begun.generation))
+            last = stop_point(directory.generation(before.start_plan.generation))
         except StateError:
             if request.mode in (None, StartMode.LAST_STOPPED):
                 raise  # any other start needs no run before it
@@ -89,10 +89,10 @@ def begin(job: Job, directory: JobDirectory, look: TopicLookup) -> RunSetup:
         kept = before.kept
         check_state(directory.generation(plan.generation), kept)
     last = _of_same_inputs(last, before, identity)
-    begun = _begun(job, directory, plan, last)
+    read_plan = _read_plan(job, directory, plan, last)
     if job.topics and not plan.resume:
-        begun = _with_topics(
-            job, directory, plan, begun, last, look, now_ticks, asked=request.mode is not None
+        read_plan = _with_topics(
+            job, directory, plan, read_plan, last, lookup, now_ticks, start_chosen=request.mode is not None
         )
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
     if not replaces_rows:
@@ -104,13 +104,13 @@ def begin(job: Job, directory: JobDirectory, look: TopicLookup) -> RunSetup:
         directory.manifest.unlink(missing_ok=True)
     clear_outputs(job.outputs, rows=replaces_rows)
     if before is not None and plan.mode is StartMode.LAST_STOPPED and not plan.resume:
-        withdraw(_written(directory, before), before.begun.generation, last.batch)
+        withdraw(_written(directory, before), before.start_plan.generation, last.batch)
     if job.options.fresh:
-        IdleJournal(directory.silences).forget()
+        IdleJournal(directory.idle_journal).forget()
         JournaledReferences(str(directory.reference), ()).forget()
     if not plan.resume:  # before anything says that there is such a generation
         state = directory.generation(plan.generation)
-        begun.save(state / READ_PLAN)
+        read_plan.save(state / READ_PLAN)
         Counts().save(state)
         if job.topics:
             TopicProgress().save(state)
@@ -129,13 +129,13 @@ def begin(job: Job, directory: JobDirectory, look: TopicLookup) -> RunSetup:
         pid=os.getpid(),
         host=socket.gethostname(),
         folder=os.getcwd(),
-        changes=changes.told,
+        changes=changes.differences,
         arguments=job.options.arguments,
         query=identity.query,
         plan=identity.plan,
     )
     add(directory.journal, start)
-    return RunSetup(start, plan, batch, begun)
+    return RunSetup(start, plan, batch, read_plan)
 
 
 def _of_same_inputs(last: StopPoint, before: Manifest | None, now: Identity) -> StopPoint:
@@ -144,8 +144,8 @@ def _of_same_inputs(last: StopPoint, before: Manifest | None, now: Identity) -> 
     same = {name for name, words in known.items() if words == now.inputs.get(name)}
     return replace(
         last,
-        left={name: left for name, left in last.left.items() if name in same},
-        topics={name: left for name, left in last.topics.items() if name in same},
+        stop_points={name: stop_points for name, stop_points in last.stop_points.items() if name in same},
+        topics={name: stop_points for name, stop_points in last.topics.items() if name in same},
     )
 
 
@@ -159,7 +159,7 @@ def _from_ticks(job: Job, plan: StartPlan, last: StopPoint) -> tuple[int | None,
     return None if reached_ticks in (None, BEFORE_ALL_TICKS) else reached_ticks, backs
 
 
-def _behind_ticks(plan: StartPlan, last: StopPoint) -> int | None:
+def _after_ticks(plan: StartPlan, last: StopPoint) -> int | None:
     """The watermark behind which the run gives rows; None if it does not go on with another's."""
     if plan.mode is not StartMode.LAST_STOPPED:
         return None
@@ -170,62 +170,62 @@ def _with_topics(
     job: Job,
     directory: JobDirectory,
     plan: StartPlan,
-    begun: ReadPlan,
+    read_plan: ReadPlan,
     last: StopPoint,
-    look: TopicLookup,
+    lookup: TopicLookup,
     now_ticks: int,
     *,
-    asked: bool,
+    start_chosen: bool,
 ) -> ReadPlan:
     """Where the topics are to be read from, too. Raises InputError when they no longer hold what is needed.
 
-    asked: where to begin was; else a first run begins as the project says.
+    start_chosen: where to begin was; else a first run begins as the project says.
     """
-    if not asked and plan.mode is StartMode.BEGINNING:
-        first = begin_as_configured(job.topics, look, finished=job.options.once)
-        return replace(begun, begins={**begun.begins, **first.begins}, offsets=first.offsets)
+    if not start_chosen and plan.mode is StartMode.BEGINNING:
+        first = begin_as_configured(job.topics, lookup, finished=job.options.once)
+        return replace(read_plan, begins={**read_plan.begins, **first.begins}, offsets=first.offsets)
     from_ticks, backs = _from_ticks(job, plan, last)
     needed, raised = {}, {}
     if from_ticks is not None:
         needed = {name: back.read_from_ticks(from_ticks) for name, back in backs.items()}
         raised = {name: back.raised_from_ticks(from_ticks) for name, back in backs.items()}
-    behind_ticks = _behind_ticks(plan, last)
+    after_ticks = _after_ticks(plan, last)
     first = begin_topics(
         job.topics,
         needed,
-        look,
+        lookup,
         now_ticks,
-        IdleJournal(directory.silences),
+        IdleJournal(directory.idle_journal),
         raised_from_ticks=raised,
-        left=last.topics if behind_ticks is not None else None,
-        behind_ticks=behind_ticks,
+        stop_points=last.topics if after_ticks is not None else None,
+        after_ticks=after_ticks,
         accept_partial=plan.accept_partial or plan.mode is StartMode.BEGINNING,
     )
     return replace(
-        begun,
-        begins={**begun.begins, **first.begins},
+        read_plan,
+        begins={**read_plan.begins, **first.begins},
         offsets=first.offsets,
         places=first.places,
-        behind_ticks=behind_ticks,
+        after_ticks=after_ticks,
     )
 
 
-def _begun(job: Job, directory: JobDirectory, plan: StartPlan, last: StopPoint) -> ReadPlan:
+def _read_plan(job: Job, directory: JobDirectory, plan: StartPlan, last: StopPoint) -> ReadPlan:
     """Where the files are to be read from. Raises InputError when they no longer hold what is needed."""
     if plan.resume:
         return ReadPlan.load(directory.generation(plan.generation) / READ_PLAN)
-    left = last.left
-    if not job.inputs or (not left and plan.mode is StartMode.BEGINNING):
+    stop_points = last.stop_points
+    if not job.inputs or (not stop_points and plan.mode is StartMode.BEGINNING):
         return ReadPlan()
     from_ticks, backs = _from_ticks(job, plan, last)
-    behind_ticks = _behind_ticks(plan, last)
+    after_ticks = _after_ticks(plan, last)
     return begin_reading(
         {name: FileInput(spec) for name, spec in job.inputs.items()},
         backs,
         from_ticks,
-        left,
-        IdleJournal(directory.silences),
-        behind_ticks=behind_ticks,
+        stop_points,
+        IdleJournal(directory.idle_journal),
+        after_ticks=after_ticks,
         # From the beginning means: of what is there.
         accept_partial=plan.accept_partial or plan.mode is StartMode.BEGINNING,
     )
@@ -244,16 +244,16 @@ def _facts(
     last: StopPoint,
     now_ticks: int,
 ) -> StartFacts:
-    begun = before.begun if before else None
+    start_plan = before.start_plan if before else None
     return StartFacts(
         now_ticks=now_ticks,
         read_backs=read_backs(job.compiled.plan, job.compiled.topology),
         read_backs_behind=read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=True),
         inputs=(*job.inputs, *job.topics),
         outputs=tuple(job.outputs),
-        generation=max(directory.newest_generation(), begun.generation if begun else 0),
-        begun=begun,
-        changes=() if changes.keeps_state else changes.told,
+        generation=max(directory.newest_generation(), start_plan.generation if start_plan else 0),
+        start_plan=start_plan,
+        changes=() if changes.keeps_state else changes.differences,
         stopped_ticks=last.watermark_ticks,
         ended=last.ended,
     )

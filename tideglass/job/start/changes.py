@@ -18,7 +18,7 @@ class Changes:
     that had it before (`plan.fingerprint`), and the inputs are read in the same way.
     """
 
-    told: tuple[str, ...]
+    differences: tuple[str, ...]
     keeps_state: bool
 
 
@@ -32,7 +32,7 @@ def changes_between(before: Manifest, now: Identity) -> Changes:
             else f"its state has format {before.state_format}, this version's is {STATE_FORMAT}"
         )
         return Changes((words,), keeps_state=False)
-    told = (
+    differences = (
         *_steps(known, now),
         *_settings(known.settings, now.settings),
         *_ends("input", known.inputs, now.inputs),
@@ -48,7 +48,7 @@ def changes_between(before: Manifest, now: Identity) -> Changes:
         # what has ended once has told the stages so
         and (now.finished_input or not known.finished_input)
     )
-    return Changes(told, keeps)
+    return Changes(differences, keeps)
 
 
 def _steps(before: Identity, now: Identity) -> Iterator[str]:

@@ -86,7 +86,7 @@ class StartFacts:
     read_backs: Mapping[str, ReadBack] = field(default_factory=dict[str, Any])
     read_backs_behind: Mapping[str, ReadBack] = field(default_factory=dict[str, Any])
     generation: int = 0
-    begun: StartPlan | None = None
+    start_plan: StartPlan | None = None
     changes: tuple[str, ...] = ()
     stopped_ticks: int | None = None
     ended: bool = False
@@ -123,7 +123,7 @@ def decide_start(request: StartRequest, facts: StartFacts) -> StartPlan:
     StartPlan(generation=1, resume=False, mode=<StartMode.BEGINNING: 'beginning'>, cause='first start', \
 read_from_ticks={}, emit_from_ticks={}, accept_partial=False)
     """
-    begun = None if request.fresh else facts.begun
+    start_plan = None if request.fresh else facts.start_plan
     match request.mode:
         case StartMode.NOW:
             return _at(StartMode.NOW, facts.now_ticks, "asked to start now", request, facts)
@@ -133,7 +133,7 @@ read_from_ticks={}, emit_from_ticks={}, accept_partial=False)
             cause = f"asked to start at {format_ticks(request.at_ticks)}"
             return _at(StartMode.TIME, request.at_ticks, cause, request, facts)
         case StartMode.LAST_STOPPED:
-            if begun is None or facts.stopped_ticks is None:
+            if start_plan is None or facts.stopped_ticks is None:
                 raise StateError(
                     "there is no run whose output could be gone on with\n"
                     "  hint: start without --start, or with --start now or --start TIME"
@@ -144,29 +144,29 @@ read_from_ticks={}, emit_from_ticks={}, accept_partial=False)
                     "go on with\n  hint: start anew with --fresh, or at an output time with --start TIME"
                 )
             return _behind(
-                "asked to go on where the last run stopped", begun, facts.stopped_ticks, request, facts
+                "asked to go on where the last run stopped", start_plan, facts.stopped_ticks, request, facts
             )
         case StartMode.BEGINNING:
             cause = "asked to start from the beginning"
             return StartPlan(facts.generation + 1, False, StartMode.BEGINNING, cause)
         case None:
-            return _as_possible(begun, request, facts)
+            return _as_possible(start_plan, request, facts)
 
 
-def _as_possible(begun: StartPlan | None, request: StartRequest, facts: StartFacts) -> StartPlan:
+def _as_possible(start_plan: StartPlan | None, request: StartRequest, facts: StartFacts) -> StartPlan:
     """Nothing was asked for: go on from the state there is, or behind its place where it does not fit."""
-    if begun is None:
+    if start_plan is None:
         cause = "asked to start anew" if facts.generation else "first start"
         return StartPlan(facts.generation + 1, False, StartMode.BEGINNING, cause)
     if not facts.changes:
         return StartPlan(
             facts.generation,
             True,
-            begun.mode,
+            start_plan.mode,
             "resumed from the checkpoint",
-            begun.read_from_ticks,
-            begun.emit_from_ticks,
-            begun.accept_partial,
+            start_plan.read_from_ticks,
+            start_plan.emit_from_ticks,
+            start_plan.accept_partial,
         )
     if facts.stopped_ticks is None or facts.ended:
         ended = " and it has read its inputs to their end" if facts.ended else ""
@@ -176,7 +176,7 @@ def _as_possible(begun: StartPlan | None, request: StartRequest, facts: StartFac
             + "  hint: undo the change, name another --run-dir, or start a new run with --fresh"
         )
     cause = "the state is built anew: " + ", ".join(facts.changes)
-    return _behind(cause, begun, facts.stopped_ticks, request, facts)
+    return _behind(cause, start_plan, facts.stopped_ticks, request, facts)
 
 
 def _at(
@@ -194,7 +194,7 @@ def _at(
 
 
 def _behind(
-    cause: str, begun: StartPlan, stopped_ticks: int, request: StartRequest, facts: StartFacts
+    cause: str, start_plan: StartPlan, stopped_ticks: int, request: StartRequest, facts: StartFacts
 ) -> StartPlan:
     """Read again what the new state needs; an output that was to begin at a time still begins there."""
     reached = stopped_ticks > BEFORE_ALL_TICKS
@@ -204,7 +204,7 @@ def _behind(
         StartMode.LAST_STOPPED,
         cause,
         _read_from_ticks(facts.read_backs_behind, stopped_ticks) if reached else {},
-        {name: ticks for name, ticks in begun.emit_from_ticks.items() if name in facts.outputs},
+        {name: ticks for name, ticks in start_plan.emit_from_ticks.items() if name in facts.outputs},
         request.accept_partial,
     )
 

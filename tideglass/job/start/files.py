@@ -71,24 +71,24 @@ def begin(
     sources: Mapping[str, FileInput],
     backs: Mapping[str, ReadBack],
     from_ticks: int | None,
-    left: PartitionStopPoints,
+    stop_points: PartitionStopPoints,
     journal: IdleJournal,
     *,
-    behind_ticks: int | None = None,
+    after_ticks: int | None = None,
     accept_partial: bool = False,
 ) -> ReadPlan:
     """Where to begin so that rows from a time on are complete.
 
     from_ticks: an output time or, behind a stopped run, its watermark; None reads everything there is.
-    left: of the run before, {} for none. behind_ticks: see `ReadPlan`; of a partition that run has not read,
-    what arrived before is taken for read. accept_partial: take what is there.
+    stop_points: of the run before, {} for none. after_ticks: see `ReadPlan`; of a partition that run has not
+    read, what arrived before is taken for read. accept_partial: take what is there.
     Raises InputError that names source, partition, what is needed and what is there.
     """
     begins: dict[str, dict[str, PartitionBegin]] = {}
     recorded: dict[str, dict[str, Sequence[Sequence[Any]]]] = {}
     missing: list[Missing] = []
     for name, source in sources.items():
-        known = left.get(name, {})
+        known = stop_points.get(name, {})
         before = {partition: each.position for partition, each in known.items()}
         gone = {partition: _gone(source, partition, pieces) for partition, pieces in before.items()}
         there = {partition: _emptied(pieces, gone[partition]) for partition, pieces in before.items()}
@@ -96,11 +96,11 @@ def begin(
         needed_ticks = None if from_ticks is None else backs[name].read_from_ticks(from_ticks)
         raised_ticks = None if from_ticks is None else backs[name].raised_from_ticks(from_ticks)
         begins[name], recorded[name] = {}, {}
-        for partition, left_partition in known.items():
-            seen = journal.of((name, partition))
-            found = _place(source, partition, every[partition], needed_ticks, raised_ticks, seen)
+        for partition, stop_point in known.items():
+            idle_periods = journal.of((name, partition))
+            found = _place(source, partition, every[partition], needed_ticks, raised_ticks, idle_periods)
             begins[name][partition] = PartitionBegin(
-                left_partition.number, found.position, found.next_offset, seen
+                stop_point.number, found.position, found.next_offset, idle_periods
             )
             recorded[name][partition] = there[partition]
             lost = _needed(source, before[partition], gone[partition], found, needed_ticks)
@@ -116,11 +116,11 @@ def begin(
         ).items():
             found = seek(source, partition, every[partition], needed_ticks)
             begins[name][partition] = PartitionBegin(number, found.position, found.next_offset)
-            if behind_ticks is not None:
-                recorded[name][partition] = seek(source, partition, every[partition], behind_ticks).position
+            if after_ticks is not None:
+                recorded[name][partition] = seek(source, partition, every[partition], after_ticks).position
     if not accept_partial:
         check_held(missing)
-    return ReadPlan(begins, recorded, behind_ticks)
+    return ReadPlan(begins, recorded, after_ticks)
 
 
 def _everything(source: FileInput) -> dict[str, list[Any]]:
@@ -135,11 +135,11 @@ def _place(
     pieces: Sequence[Sequence[Any]],
     needed_ticks: int | None,
     raised_ticks: int | None,
-    seen: Sequence[IdlePeriod],
+    idle_periods: Sequence[IdlePeriod],
 ) -> Found:
     """Where to begin: by arrival, or before events that silence raised to a time at which they count."""
     found = seek(source, partition, pieces, needed_ticks)
-    raised = None if raised_ticks is None else first_reaching(seen, raised_ticks)
+    raised = None if raised_ticks is None else first_reaching(idle_periods, raised_ticks)
     if raised is not None and raised < found.next_offset:
         return place_of(source, partition, pieces, raised)
     return found

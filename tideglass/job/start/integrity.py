@@ -31,13 +31,13 @@ def check_state(generation: Path, kept: Sequence[str]) -> None:
             raise damaged(generation / name, "is missing", RESTART)
     checkpoint = generation / "checkpoint"
     counted = Counts.load(generation).batch
-    begun, done = _numbers(checkpoint / "offsets"), _numbers(checkpoint / "commits")
-    _check_logs_agree(checkpoint, begun, done, counted)
-    for number in begun[-2:]:  # Spark asks for the last one and where it began
+    started, done = _numbers(checkpoint / "offsets"), _numbers(checkpoint / "commits")
+    _check_logs_agree(checkpoint, started, done, counted)
+    for number in started[-2:]:  # Spark asks for the last one and where it began
         _check_log(checkpoint / "offsets" / str(number))
     for number in done[-1:]:
         _check_log(checkpoint / "commits" / str(number))
-    if begun:
+    if started:
         _check_log(checkpoint / "metadata", version_lines=0)
     for file in sorted(checkpoint.glob("state/*/_metadata/v2/[0-9]*")):
         _check_log(file)
@@ -67,22 +67,22 @@ def state_problem(checkpoint: Path, account: str) -> StateError | None:
     return None
 
 
-def _check_logs_agree(checkpoint: Path, begun: list[int], done: list[int], counted: int | None) -> None:
+def _check_logs_agree(checkpoint: Path, started: list[int], done: list[int], counted: int | None) -> None:
     """Spark logs the offsets of a batch before it runs, and its commit after; one batch may be under way."""
     offsets, commits = checkpoint / "offsets", checkpoint / "commits"
-    last_begun, last_done = begun[-1] if begun else -1, done[-1] if done else -1
-    last_given = -1 if counted is None else counted
-    if last_done >= 0 and last_done not in begun:
+    last_started, last_done = started[-1] if started else -1, done[-1] if done else -1
+    last_counted = -1 if counted is None else counted
+    if last_done >= 0 and last_done not in started:
         raise damaged(offsets / str(last_done), f"is missing, though batch {last_done} is done", RESTART)
-    if last_begun > 0 and last_begun - 1 not in begun:
+    if last_started > 0 and last_started - 1 not in started:
         raise damaged(
-            offsets / str(last_begun - 1), f"is missing, though batch {last_begun} is there", RESTART
+            offsets / str(last_started - 1), f"is missing, though batch {last_started} is there", RESTART
         )
-    if last_given > last_begun:
-        raise damaged(offsets, f"ends before batch {last_given}, whose rows are given", RESTART)
-    if last_begun > last_done + 1 or last_given > last_done + 1:
+    if last_counted > last_started:
+        raise damaged(offsets, f"ends before batch {last_counted}, whose rows are given", RESTART)
+    if last_started > last_done + 1 or last_counted > last_done + 1:
         raise damaged(
-            commits, f"ends before batch {max(last_begun, last_given) - 1}, which was done", REBUILD
+            commits, f"ends before batch {max(last_started, last_counted) - 1}, which was done", REBUILD
         )
 
 

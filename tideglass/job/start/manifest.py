@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from tideglass.compile import Compiled
 from tideglass.connect.kafka.topic import TopicInput, TopicOutput
@@ -73,7 +73,7 @@ class Manifest:
     """
 
     state_format: int
-    begun: StartPlan
+    start_plan: Annotated[StartPlan, Field(alias="begun")]
     identity: Identity | None
     kept: tuple[str, ...] = ()
 
@@ -168,11 +168,11 @@ def read_manifest(path: Path) -> Manifest | None:
     if state_format == STATE_FORMAT:
         with suppress(ValidationError):  # of a version that tells what a job is made of in another way
             return _ADAPTER.validate_json(json.dumps(content))
-    begun = StartPlan(generation, False, StartMode.BEGINNING, f"state of format {state_format}")
-    return Manifest(state_format, begun, None)
+    start_plan = StartPlan(generation, False, StartMode.BEGINNING, f"state of format {state_format}")
+    return Manifest(state_format, start_plan, None)
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
     """Replace the manifest, wholly or not at all: from here on a run belongs to its generation."""
-    content = sealed(_ADAPTER.dump_python(manifest, mode="json"))
+    content = sealed(_ADAPTER.dump_python(manifest, mode="json", by_alias=True))
     replace_file(path, (json.dumps(content, indent=2) + "\n").encode())

@@ -23,7 +23,7 @@ class ReadPlan:
     """Where a generation begins to read; plain data, kept beside its state so that a resumed run has it too.
 
     begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
-    behind_ticks: the watermark that run had left, when no row is to be given before its place is reached.
+    after_ticks: the watermark that run had left, when no row is to be given before its place is reached.
     offsets: of inputs that are topics, per partition, the first to be read; a topic that is absent begins as
     the project says. places: of topics, the first that the run before had not read, when no row is to be
     given before; its state is built anew.
@@ -31,18 +31,18 @@ class ReadPlan:
 
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
     recorded: Mapping[str, Mapping[str, Sequence[Sequence[Any]]]] = field(default_factory=dict[str, Any])
-    behind_ticks: int | None = None
+    after_ticks: int | None = None
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
     places: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
 
     @property
     def reads_again(self) -> bool:
         """Whether anything is done again whose rows were given: events to be read, or idle periods."""
-        if self.behind_ticks is None:
+        if self.after_ticks is None:
             return False
         begins = [each for partitions in self.begins.values() for each in partitions.values()]
         return (
-            any(each.seen for each in begins)
+            any(each.idle_periods for each in begins)
             or any(
                 place > self.offsets.get(name, {}).get(partition, 0)
                 for name, of in self.places.items()
@@ -65,7 +65,12 @@ class ReadPlan:
         }
 
     def save(self, path: Path) -> None:
-        replace_file(path, json.dumps(sealed(asdict(self))).encode())
+        saved = asdict(self)
+        saved["behind_ticks"] = saved.pop("after_ticks")
+        for partitions in saved["begins"].values():
+            for each in partitions.values():
+                each["seen"] = each.pop("idle_periods")
+        replace_file(path, json.dumps(sealed(saved)).encode())
 
     @staticmethod
     def load(path: Path) -> ReadPlan:
@@ -81,7 +86,7 @@ class ReadPlan:
                 name: {partition: _begin_of(each) for partition, each in partitions.items()}
                 for name, partitions in saved.pop("begins").items()
             }
-            return ReadPlan(begins, **saved)
+            return ReadPlan(begins, after_ticks=saved.pop("behind_ticks"), **saved)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise damaged(
                 path, f"does not say where its generation began to read ({error})", RESTART

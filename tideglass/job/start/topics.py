@@ -45,7 +45,9 @@ class TopicBegin:
     places: Offsets = field(default_factory=dict[str, Any])
 
 
-def begin_as_configured(topics: Mapping[str, TopicInput], look: TopicLookup, *, finished: bool) -> TopicBegin:
+def begin_as_configured(
+    topics: Mapping[str, TopicInput], lookup: TopicLookup, *, finished: bool
+) -> TopicBegin:
     """Where a first run begins that nobody asked to begin elsewhere: as the project says.
 
     finished: the run reads to the end of what is there. A topic whose options say where to begin is left to
@@ -54,8 +56,11 @@ def begin_as_configured(topics: Mapping[str, TopicInput], look: TopicLookup, *, 
     offsets: dict[str, dict[str, int]] = {}
     begins: dict[str, dict[str, PartitionBegin]] = {}
     for name, topic in topics.items():
-        held = look(topic, None)
-        first = {number: _told(topic, number, each, finished=finished) for number, each in held.items()}
+        held = lookup(topic, None)
+        first = {
+            number: _configured_offset(topic, number, each, finished=finished)
+            for number, each in held.items()
+        }
         known = {str(number): offset for number, offset in sorted(first.items()) if offset is not None}
         if len(known) == len(held):
             offsets[name] = known
@@ -67,14 +72,14 @@ def begin_as_configured(topics: Mapping[str, TopicInput], look: TopicLookup, *, 
     return TopicBegin(offsets, begins)
 
 
-def _told(topic: TopicInput, number: int, held: HeldPartition, *, finished: bool) -> int | None:
+def _configured_offset(topic: TopicInput, number: int, held: HeldPartition, *, finished: bool) -> int | None:
     if any(name.lower() in STARTING_OPTIONS for name in topic.options):
         return None
-    told = topic.starting or ("earliest" if finished else "latest")
-    if told in ("earliest", "latest"):
-        return held.earliest if told == "earliest" else held.end
+    starting = topic.starting or ("earliest" if finished else "latest")
+    if starting in ("earliest", "latest"):
+        return held.earliest if starting == "earliest" else held.end
     chosen: dict[str, int] = {}
-    for of in json.loads(told).values():
+    for of in json.loads(starting).values():
         chosen |= of
     offset = chosen.get(str(number))
     # as Spark's connector takes them
@@ -84,21 +89,21 @@ def _told(topic: TopicInput, number: int, held: HeldPartition, *, finished: bool
 def begin_topics(
     topics: Mapping[str, TopicInput],
     read_from_ticks: Mapping[str, int | None],
-    look: TopicLookup,
+    lookup: TopicLookup,
     now_ticks: int,
     journal: IdleJournal,
     *,
     raised_from_ticks: Mapping[str, int | None] | None = None,
-    left: Mapping[str, TopicStopPoint] | None = None,
-    behind_ticks: int | None = None,
+    stop_points: Mapping[str, TopicStopPoint] | None = None,
+    after_ticks: int | None = None,
     accept_partial: bool,
 ) -> TopicBegin:
     """Where to begin so that every message that arrived at a time or later is read.
 
     read_from_ticks: that time per input; one that is absent is read from its beginning. A partition whose
     messages are all older begins behind the last of them. raised_from_ticks: per input, see `ReadBack`.
-    left: of the run before; nothing it had not read is read again. behind_ticks: its watermark, where its
-    rows are gone on with; of a topic it has not read, what arrived before is taken for read.
+    stop_points: of the run before; nothing it had not read is read again. after_ticks: its watermark, where
+    its rows are gone on with; of a topic it has not read, what arrived before is taken for read.
     accept_partial: take what is there.
     Raises InputError that names topic, partition, what is needed and what is there.
     """
@@ -109,29 +114,29 @@ def begin_topics(
     for name, topic in topics.items():
         from_ticks = read_from_ticks.get(name)
         from_ms = _millisecond(from_ticks)
-        known = (left or {}).get(name)
+        known = (stop_points or {}).get(name)
         offsets[name], begins[name], places[name] = {}, {}, {}
-        if known is None and behind_ticks is not None:
-            held_then = look(topic, _millisecond(behind_ticks)).items()
-            places[name] = {str(n): _first(held, _millisecond(behind_ticks)) for n, held in held_then}
-        for number, held in sorted(look(topic, from_ms).items()):
+        if known is None and after_ticks is not None:
+            held_then = lookup(topic, _millisecond(after_ticks)).items()
+            places[name] = {str(n): _first(held, _millisecond(after_ticks)) for n, held in held_then}
+        for number, held in sorted(lookup(topic, from_ms).items()):
             partition = str(number)
             first = _first(held, from_ms)
             began = 0 if known is None else known.began.get(partition, 0)
-            seen = journal.of((name, partition))
+            idle_periods = journal.of((name, partition))
             raised_ticks = (raised_from_ticks or {}).get(name)
-            raised = None if raised_ticks is None else first_reaching(seen, raised_ticks)
+            raised = None if raised_ticks is None else first_reaching(idle_periods, raised_ticks)
             if raised is not None:
                 first = min(first, max(held.earliest, raised // EVENTS_OF_A_MESSAGE))
             first = max(first, began)
-            if known is not None and partition in known.place:
-                places[name][partition] = known.place[partition]
-                first = max(min(first, known.place[partition]), held.earliest)
+            if known is not None and partition in known.next_offsets:
+                places[name][partition] = known.next_offsets[partition]
+                first = max(min(first, known.next_offsets[partition]), held.earliest)
             elif known is not None:  # it came while nobody looked
                 first = held.earliest
             offsets[name][partition] = first
             if held.end > first if known is None else known.knows(partition, first):
-                begins[name][partition] = _begin(number, first, seen)
+                begins[name][partition] = _begin(number, first, idle_periods)
             if held.earliest > began and _may_lack(held, from_ms, now_ticks // TICKS_PER_MILLISECOND):
                 oldest_ticks = None if held.oldest_ms is None else held.oldest_ms * TICKS_PER_MILLISECOND
                 lost = (
@@ -140,23 +145,23 @@ def begin_topics(
                 missing.append(Missing(name, partition, from_ticks, oldest_ticks, lost))
     if not accept_partial:
         check_held(missing)
-    return TopicBegin(offsets, begins, {} if behind_ticks is None else places)
+    return TopicBegin(offsets, begins, {} if after_ticks is None else places)
 
 
-def input_begin(begun: ReadPlan, name: str) -> InputBegin:
+def input_begin(read_plan: ReadPlan, name: str) -> InputBegin:
     """Where the state of a topic's ingress begins."""
-    partitions = begun.begins.get(name, {})
-    first = begun.offsets.get(name, {})
+    partitions = read_plan.begins.get(name, {})
+    first = read_plan.offsets.get(name, {})
     until = {
         partition: offset * EVENTS_OF_A_MESSAGE
-        for partition, offset in begun.places.get(name, {}).items()
+        for partition, offset in read_plan.places.get(name, {}).items()
         if offset > first.get(partition, 0)
     }
     return InputBegin(partitions, until)
 
 
-def _begin(number: int, offset: int, seen: Sequence[IdlePeriod]) -> PartitionBegin:
-    return PartitionBegin(number, (), offset * EVENTS_OF_A_MESSAGE, tuple(seen))
+def _begin(number: int, offset: int, idle_periods: Sequence[IdlePeriod]) -> PartitionBegin:
+    return PartitionBegin(number, (), offset * EVENTS_OF_A_MESSAGE, tuple(idle_periods))
 
 
 def _millisecond(ticks: int | None) -> int | None:

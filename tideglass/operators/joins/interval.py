@@ -121,13 +121,13 @@ class IntervalJoin:
             held = _read(logs.left, first_ticks, last_ticks)
             if held is not None:
                 matched.append(self._meet(held, fresh_right, made, on_failure))
-        came = progress
+        reached = progress
         if self._outer:
             for rows in matched:
                 logs.matched.append(rows)
-            came = self._give_up(fresh_left, progress, state, logs, made)
+            reached = self._give_up(fresh_left, progress, state, logs, made)
         self._keep(fresh_left, fresh_right, progress, logs)
-        return (unify(made) if made else None), came
+        return (unify(made) if made else None), reached
 
     def _logs(self, state: State) -> _Logs:
         width_ticks = max(TICKS_PER_SECOND, (self.upper_ticks - self.lower_ticks) // BUCKETS_PER_JOIN)

@@ -186,7 +186,7 @@ class _Known:
     events: Events
     firsts: Integers
     new: Booleans
-    came: Integers
+    new_events: Integers
     behind: Integers
     open: Booleans
     closed: Booleans
@@ -202,7 +202,7 @@ class _Known:
         sizes = np.diff(firsts, append=len(keyed.codes))
         ends = np.repeat(firsts + sizes, sizes)
         new = keyed.order >= held
-        came = np.repeat(np.add.reduceat(new.astype(np.int64), firsts), sizes)
+        new_events = np.repeat(np.add.reduceat(new.astype(np.int64), firsts), sizes)
         return cls(
             patterns,
             rows,
@@ -210,7 +210,7 @@ class _Known:
             Events(by_key),
             np.repeat(firsts, sizes),
             new,
-            came,
+            new_events,
             ends - np.arange(len(ends)),
             _open(by_key, decided),
             patterns.closed(by_key, progress),
@@ -218,7 +218,7 @@ class _Known:
 
     def advance(self, logs: _Logs, on_failure: OnFailure | None) -> pa.Table | None:
         """Decides what can be decided; keeps what cannot, and the events behind it."""
-        earlier = np.where(self.new, 0, self.behind - self.came)
+        earlier = np.where(self.new, 0, self.behind - self.new_events)
         again = looked_at(self.behind) > looked_at(earlier)
         starts = np.flatnonzero(self.open & (self.closed | again))
         seen = np.where(self.closed, self.behind, looked_at(self.behind))
@@ -247,8 +247,8 @@ class _Known:
         over = self.open & ~still & ~self.new
         logs.decided.append(rows.select([SYSTEM_TIMESTAMP, NUMBER]).filter(pa.array(over)))
         ends = np.arange(len(still)) + self.behind
-        told = np.isin(rows[NUMBER].to_numpy(), _numbers(logs.stamped))
-        stamped = np.flatnonzero(still & ~told & (firsts < ends))
+        was_stamped = np.isin(rows[NUMBER].to_numpy(), _numbers(logs.stamped))
+        stamped = np.flatnonzero(still & ~was_stamped & (firsts < ends))
         names = [SYSTEM_TIMESTAMP, NUMBER, *([SUBSTREAM] if self.patterns.substreams else [])]
         stamps = self.events.times_ticks[firsts[stamped]]
         held = rows.select(names).take(pa.array(stamped))

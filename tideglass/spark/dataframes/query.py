@@ -243,7 +243,7 @@ def ingressed(
     references: References = NO_REFERENCES,
     known: Known | None = None,
     profile: bool = False,
-    peers: PartitionWatermarks | None = None,
+    partition_watermarks: PartitionWatermarks | None = None,
     timers: bool | None = None,
 ) -> DataFrame:
     """The inputs behind their policies: messages for the stages and the driver.
@@ -255,7 +255,7 @@ def ingressed(
     time went. peers: what several ingresses of one input tell each other; None: each input has one. timers:
     Spark keeps timers, whether or not silence is told; None: if it is.
     """
-    numbers = ingress_numbers(topology, inputs, shared=peers is not None)
+    numbers = ingress_numbers(topology, inputs, shared=partition_watermarks is not None)
     chunks = [_chunks(each, name, numbers[name], topology, profile) for name, each in inputs.items()]
     ingress = IngressProcessor(
         topology,
@@ -267,7 +267,7 @@ def ingressed(
         references,
         known,
         profile=profile,
-        peers=peers,
+        partition_watermarks=partition_watermarks,
         begins=begins,
     )
     keeps = idle_ms is not None if timers is None else timers

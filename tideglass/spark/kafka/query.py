@@ -52,14 +52,19 @@ _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 class LiveJob:
     """A job some of whose inputs are topics.
 
-    topics: by the topology's names. files: the other inputs, None if there are none. finished: the run is to
-    end. ending: it ends now.
-    idle_seconds: how often silence is told. offsets: per topic and partition, the first that a run without
-    a checkpoint reads; a topic that is absent begins as the project says. references: reference data; those
-    of `files` go by what these have found. profile: every task says where its time went.
-    peers: the ingresses of a topic are as many as there are key groups; this is what they know of each other.
-    None: a topic has one. begins: per topic, where the state of its ingress begins. replayed_file: there once
-    all is read again that the run before had read; None when nothing is.
+    topics: by the names of the topology.
+    files: the source of the other inputs; None if there are none.
+    finished: the run is to end.
+    ending: the run ends now.
+    idle_seconds: how often idle time is reported.
+    offsets: per topic and partition, the first that a run without a checkpoint reads; a topic that is absent
+        begins as the project says.
+    partition_watermarks: what the ingresses of a topic, as many as there are key groups, know of each other;
+        None: a topic has one ingress.
+    begins: per topic, where the state of its ingress begins.
+    replayed_file: exists once all is read again that the run before had read; None when nothing is.
+    references: reference data; those of `files` go by what these have found.
+    profile: every task reports where its time went.
     """
 
     topology: Topology
@@ -70,7 +75,7 @@ class LiveJob:
     ending: bool
     idle_seconds: float
     offsets: Mapping[str, Mapping[str, int]]
-    peers: PartitionWatermarks | None
+    partition_watermarks: PartitionWatermarks | None
     begins: Mapping[str, InputBegin]
     replayed_file: str | None = None
     references: References = NO_REFERENCES
@@ -93,10 +98,12 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
     }
     spark.dataSource.register(ControlSource)
     numbers = tuple(
-        itertools.chain(*ingress_numbers(job.topology, inputs, shared=job.peers is not None).values())
+        itertools.chain(
+            *ingress_numbers(job.topology, inputs, shared=job.partition_watermarks is not None).values()
+        )
     )
-    telling = ControlJob(numbers, job.finished, job.ending, job.replayed_file, job.references)
-    told = spark.readStream.format(ControlSource.name()).option("telling", telling.option()).load()
+    control_job = ControlJob(numbers, job.finished, job.ending, job.replayed_file, job.references)
+    control = spark.readStream.format(ControlSource.name()).option("job", control_job.option()).load()
     # A recording tells nothing of silence; and with timers that are served a run that is to end never would.
     reports_idle = idles(job.topology) and not job.finished
     idle_ms = max(1, round(job.idle_seconds * 1000)) if reports_idle else None
@@ -107,11 +114,11 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         job.sink,
         None,
         idle_ms,
-        told,
+        control,
         begins=job.begins,
         references=job.references,
         profile=job.profile,
-        peers=job.peers,
+        partition_watermarks=job.partition_watermarks,
         timers=reports_idle if timers is None else timers,
     )
     if job.files is not None:
@@ -151,9 +158,9 @@ class ControlJob:
 
     @staticmethod
     def of_option(text: str) -> ControlJob:
-        telling = pickle.loads(base64.b64decode(text))
-        assert isinstance(telling, ControlJob)
-        return telling
+        job = pickle.loads(base64.b64decode(text))
+        assert isinstance(job, ControlJob)
+        return job
 
 
 class ControlSource(DataSource):
@@ -171,7 +178,7 @@ class ControlSource(DataSource):
         return MESSAGE_SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return ControlReader(ControlJob.of_option(self.options["telling"]))
+        return ControlReader(ControlJob.of_option(self.options["job"]))
 
 
 class ControlPartition(InputPartition):
@@ -185,8 +192,8 @@ class ControlPartition(InputPartition):
 class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Its offset says what has been told: how many snapshots, whether all is read again, whether the end."""
 
-    def __init__(self, telling: ControlJob) -> None:
-        self.telling = telling
+    def __init__(self, job: ControlJob) -> None:
+        self.job = job
 
     def initialOffset(self) -> dict[str, Any]:
         return {"ended": False, "known": {}}
@@ -195,24 +202,24 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing to record: what there is to tell shows when it is there."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        now_ticks = None if self.telling.finished else time.time_ns() // NANOSECONDS_PER_TICK
-        known = dict(self.telling.references.find(now_ticks))
-        told = {**start, "known": known}
-        file = self.telling.replayed_file
+        now_ticks = None if self.job.finished else time.time_ns() // NANOSECONDS_PER_TICK
+        known = dict(self.job.references.find(now_ticks))
+        latest = {**start, "known": known}
+        file = self.job.replayed_file
         if file is not None and Path(file).exists():
-            told["replayed"] = True
-        if self.telling.ending and (file is None or told.get("replayed", False)):
-            told["ended"] = True
-        return told
+            latest["replayed"] = True
+        if self.job.ending and (file is None or latest.get("replayed", False)):
+            latest["ended"] = True
+        return latest
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ControlPartition]:
         rows: list[tuple[Any, ...]] = []
         if end["known"] != start.get("known", {}):  # absent where an older version has begun the run
             body = json_body(end["known"])
-            rows += [(number, 0, Kind.KNOWN.value, 0, "", body) for number in self.telling.numbers]
+            rows += [(number, 0, Kind.KNOWN.value, 0, "", body) for number in self.job.numbers]
         for name, kind in (("replayed", Kind.REPLAYED), ("ended", Kind.END)):
             if end.get(name, False) and not start.get(name, False):
-                rows += word_rows(self.telling.numbers, kind)
+                rows += word_rows(self.job.numbers, kind)
         return [ControlPartition(tuple(rows))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:

@@ -1,14 +1,14 @@
-"""A process with everything imported, of which Spark's Python processes are born.
+"""A process with everything imported, of which Spark's Python processes are forked.
 
 Spark starts six Python processes before the first batch has read an event: planners of the source and of the
 stages, and the parent of the workers. Each would import the same for a second, Spark itself from an archive
 without compiled modules. Instead one process imports it all while the JVM starts, and forks:
 
-    Spark ──starts `python -m module`──▶ launcher ──arguments, environment, files──▶ nursery ──fork──▶ module
+    Spark ──starts `python -m module`──▶ client ──arguments, variables, files──▶ fork server ──fork──▶ module
 
-The launcher stands for the interpreter (`PYSPARK_PYTHON`). It hands on what it was given, lives as long as
-the process that was born, passes signals on and ends with its exit code. The nursery ends with the process
-that started it, of which it holds the end of a pipe.
+The client stands for the interpreter (`PYSPARK_PYTHON`). It hands on what it was given, lives as long as
+the process that was forked, passes signals on and ends with its exit code. The fork server ends with the
+process that started it, of which it holds the end of a pipe.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ _NAME_CHARACTERS = 15
 _PROGRAM = """\
 #!/bin/sh
 # Stands for {python}. Written by tideglass/spark/session/fork_server.py.
-exec {python} -I -S {launcher} {socket} "$@"
+exec {python} -I -S {client} {socket} "$@"
 """
 
 
 def start_fork_server(log: IO[bytes] | None = None) -> Path | None:
-    """Start a nursery for this process, which prints to `log`; the program that stands for the interpreter.
+    """Start a fork server, which prints to `log`; returns the program that stands for the interpreter.
 
     None where processes cannot fork.
     """
     if not hasattr(os, "fork"):
         return None
-    folder = Path(tempfile.mkdtemp(prefix="tideglass-nursery-"))  # nobody else may enter it
+    folder = Path(tempfile.mkdtemp(prefix="tideglass-fork-server-"))  # nobody else may enter it
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "socket"))
         listener.listen(64)  # whoever asks from now on is answered once the imports are done
-        # Nobody else holds our end of it, so the nursery sees this process end, however that is.
+        # Nobody else holds our end of it, so the fork server sees this process end, however that is.
         end, _ = os.pipe()
         subprocess.Popen(
             [sys.executable, "-m", __name__, str(listener.fileno()), str(end), str(folder)],
@@ -72,14 +72,14 @@ def start_fork_server(log: IO[bytes] | None = None) -> Path | None:
         )
         os.close(end)
     program = folder / "python"
-    words = {"python": sys.executable, "launcher": fork_client.__file__, "socket": str(folder / "socket")}
+    words = {"python": sys.executable, "client": fork_client.__file__, "socket": str(folder / "socket")}
     program.write_text(_PROGRAM.format(**{name: shlex.quote(word) for name, word in words.items()}))
     program.chmod(0o700)
     return program
 
 
 class ForkServer:
-    """Serves launchers until the process that started it ends."""
+    """Serves clients until the process that started it ends."""
 
     def __init__(self, listener: socket.socket, end: int) -> None:
         self._listener = listener
@@ -88,7 +88,7 @@ class ForkServer:
         self._selector = selectors.DefaultSelector()
 
     def serve(self) -> Callable[[], None] | None:
-        """None when it is over; in a process that was born, what that is to do."""
+        """None when it is over; in a process that was forked, what that is to do."""
         woken, wakes = socket.socketpair()
         wakes.setblocking(False)
         signal.set_wakeup_fd(wakes.fileno())
@@ -117,7 +117,7 @@ class ForkServer:
                         return work
 
     def _fork(self, connection: socket.socket) -> Callable[[], None] | None:
-        """A launcher says what it wants; in the process that is born, what that is to do."""
+        """A client says what it wants; in the process that is forked, what that is to do."""
         self._selector.unregister(connection)
         files: list[int] = []
         try:
@@ -150,13 +150,13 @@ class ForkServer:
             os.close(number)
 
     def _kill(self, connection: socket.socket) -> None:
-        """A launcher has ended before its process, so it was killed, and that was meant for the process."""
+        """A client has ended before its process, so it was killed, and that was meant for the process."""
         pid = next(pid for pid, each in self._children.items() if each is connection)
         os.kill(pid, signal.SIGKILL)
         self._forget(pid)
 
     def _reap(self) -> None:
-        """Tell the launchers of processes that have ended."""
+        """Tell the clients of processes that have ended."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -181,9 +181,9 @@ def _nothing(_: int, __: FrameType | None) -> None:
 
 
 def run(arguments: Sequence[str], environment: dict[str, str], folder: str) -> None:
-    """Be `python -m *arguments`, in a process that was born.
+    """Be `python -m *arguments`, in a process that was forked.
 
-    Modules are looked for where the nursery does, which has the environment of the job's own process.
+    Modules are looked for where the fork server does, which has the environment of the job's own process.
     """
     module, *rest = arguments
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -214,7 +214,7 @@ def _code_of(work: Callable[[], None]) -> int:
 
 
 def _name(module: str) -> None:
-    """Let lists of processes tell them apart, on Linux; their command line is the nursery's."""
+    """Let lists of processes tell them apart, on Linux; their command line is the fork server's."""
     with suppress(OSError):
         Path("/proc/self/comm").write_text(module.rpartition(".")[2][:_NAME_CHARACTERS])
 
