@@ -132,6 +132,13 @@ def test_a_control_character_in_a_text_is_refused(tmp_path: Path):
     refused_alone(tmp_path, '{"a":"x\ty"}')
 
 
+def test_a_field_whose_name_is_a_star_is_a_field_like_any_other(tmp_path: Path):
+    fields = Fields((("*",), ("a", "*"), ("b",)))
+    read = Read(tmp_path / "in.json", b'{"*":1,"b":2}\n{"a":{"*":3},"b":4}\n', fields)
+    assert (read.column("$payload.*"), read.column("$payload.a.*")) == ([1, None], [None, 3])
+    assert (read.column("$payload.b"), read.errors) == ([2, 4], [])
+
+
 def test_of_two_fields_with_one_name_the_first_counts(tmp_path: Path):
     read = Read(
         tmp_path / "in.json", '{"a":1,"b":{"c":1},"a":2,"b":"x"}\n{"a":3}', Fields((("a",),), whole=True)
@@ -304,6 +311,18 @@ def test_a_broken_row_group_of_parquet_is_refused_alone(tmp_path: Path):
     assert (read.a, read.errors) == ([0, 1, 2, 6, 7, 8], [(INVALID_DATA, 3)])
     assert "row group 1" in read.rejected[0].message
     assert len(Read(tmp_path / "in.parquet", bytes(content), Fields((("b",),))).column("$payload.b")) == 9
+
+
+@pytest.mark.parametrize("rows", [-20, -1])
+def test_a_row_group_of_parquet_of_less_than_no_rows_is_counted(tmp_path: Path, rows: int):
+    content = bytearray(parquet_bytes(pa.table({"a": [1, 2], "b": ["x", "y"]})))
+    length = int.from_bytes(content[-8:-4], "little")
+    footer = bytes(content[-8 - length : -8])
+    said = footer.rindex(bytes([0x16, 4, 0x26]))  # i64 2, the rows of the group; its place follows
+    content[-8 - length + said + 1] = -2 * rows - 1  # a varint in zigzag
+    assert pq.ParquetFile(pa.py_buffer(bytes(content))).metadata.row_group(0).num_rows == rows
+    for fields in (Fields((("a",),)), Fields((("a",),), whole=True), Fields()):
+        assert Read(tmp_path / "in.parquet", bytes(content), fields).errors == [(INVALID_DATA, 1)]
 
 
 def test_an_unsigned_integer_too_large_is_refused(tmp_path: Path):

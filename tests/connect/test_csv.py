@@ -62,6 +62,13 @@ def test_an_open_quote_leaves_the_row_incomplete():
     assert row_bounds(data, ",").tolist() == [0, 4]
 
 
+def test_a_doubled_quote_is_one_character_wherever_a_block_ends():
+    whole = b'x,"{""b&s\r\ny,"{""b&s\r\nz,"{""'
+    for end in range(len(whole)):
+        found = row_bounds(np.frombuffer(whole[:end], np.uint8), ",").tolist()
+        assert found == ([0, 22] if end >= 22 else [0]), end
+
+
 def test_a_byte_order_mark_is_no_part_of_the_first_name():
     assert rows(decode("\ufeffa,b\n1,2\n", A_AND_B)) == [("1", "2")]
 

@@ -197,3 +197,21 @@ def test_any_bytes_are_events_or_are_refused(messages: list[bytes]) -> None:
         found, message_of = decoded(list(messages), payload, "toll", whole=True)
         assert len(message_of) >= found.table.num_rows
         assert all(0 <= each.first_line < len(messages) for each in found.rejected)
+
+
+@pytest.mark.parametrize(
+    "text", ["]", "}", ",", "[", ":", "{", "[,]", "]]", "[]]", "[ [", ",,", "[\n", "\ufeff]", " , "]
+)
+def test_a_message_of_nothing_but_marks_is_refused(text: str) -> None:
+    found, message_of = decoded(['{"a":1}', text, '[{"a":2}]'], Payload(), "a")
+    assert found.table["$payload.a"].to_pylist() == [1, 2]
+    assert message_of[found.table[LINE].to_numpy()].tolist() == [0, 2]
+    assert [(each.error_type, each.count, each.first_line) for each in found.rejected] == [
+        (INVALID_DATA, 1, 1)
+    ]
+
+
+@pytest.mark.parametrize("text", ["", " ", "[]", " [ ]\n", "[][]", "\ufeff[]"])
+def test_a_message_that_is_blank_or_an_empty_array_holds_no_event(text: str) -> None:
+    found, _ = decoded(['{"a":1}', text], Payload(), "a")
+    assert (found.table.num_rows, found.rejected) == (1, ())

@@ -180,3 +180,22 @@ def test_reference_data_that_is_broken_stops_the_job(tmp_path: Path, form: Forma
     if form == "json":  # the row that is wrong is named though the file is broken behind it
         with pytest.raises(InputError, match=r"rows\.json\.gz:3"):
             FileSnapshot.found("rows", path, form).read("rows", Fields((("n",),)), "1.2")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("zeros", [1, 9, 200_000])
+def test_a_file_of_zeros_is_a_break(tmp_path: Path, form: str, zeros: int):
+    path = tmp_path / f"in.{form}.gz"
+    path.write_bytes(bytes(zeros))
+    assert INVALID_COMPRESSION in dict(numbers(path)[1])
+    path.write_bytes(bytes(zeros) + gzip.compress(FORMS[form]))
+    assert INVALID_COMPRESSION in dict(numbers(path)[1])
+    path.write_bytes(gzip.compress(FORMS[form]) + bytes(zeros))
+    assert numbers(path)[1] == []
+
+
+def test_a_file_cut_within_its_header_is_a_break(tmp_path: Path):
+    path = tmp_path / "in.json.gz"
+    for length in range(1, 12):
+        path.write_bytes(ONE[:length])
+        assert numbers(path) == ([], [(INVALID_COMPRESSION, 1)])

@@ -13,6 +13,7 @@ from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.durable import append_lines, read_lines, replace_file, sealed, unsealed
+from tideglass.core.errors import TideglassError
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add, read_runs
 
@@ -92,6 +93,28 @@ def journal_at(path: Path) -> JournaledReferences:
     journal = JournaledReferences(str(path.parent / "reference"), (Input(),))
     replace_file(journal._path("r"), path.read_bytes() if path.exists() else b"")
     return journal
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"offset": ""},
+        {"offset": None},
+        {"offset": 1.5},
+        {"until_ticks": "1"},
+        {"until_ticks": True},
+        {"input": 1},
+        {"partition": []},
+    ],
+)
+def test_an_idle_period_of_another_shape_is_damage_of_its_file(
+    tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    path = tmp_path / "silences"
+    silences(path, 2)
+    append_lines(path, [json.dumps({"input": "i", "partition": "0", "offset": 3, "until_ticks": 1, **wrong})])
+    with pytest.raises(TideglassError, match="silences"):
+        known_silences(path)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,9 @@ def _names_files(error: TideglassError, folder: Path) -> None:
     lines = [line for line in str(error).splitlines() if line.strip()]
     holds(lines, "an error says nothing", type(error))
     names = [str(folder), *(path.name for path in folder.rglob("*")), "testConfig.json"]
-    named = any(name in lines[0] for name in names) or ": the file does not exist" in lines[0]
+    # A start file that is not there, or is the folder itself ("."), is named as the project wrote it.
+    problems = (": the file does not exist", ": is a folder where a file is expected")
+    named = any(name in lines[0] for name in (*names, *problems))
     holds(named, "a problem of a project names no file", lines[0])
 
 

@@ -56,6 +56,8 @@ ERRORS = [
     ("SELECT a /* b FROM t", "/*", "SYNTAX", "this comment has no end", "end it with */"),
     ("SELECT a FROM 3d", "3d", "SYNTAX", "'3d' is neither a number nor a name",
      "a name that begins with a digit is written [3d]"),
+    ("SELECT NULLIF(a, -9223372036854775809) FROM t", "9223372036854775809", "SYNTAX",
+     "9223372036854775809 is outside the range of bigint", "a number with a point or an exponent is a float: 9223372036854775809.0"),
     ("SELECT [] FROM t", "[]", "SYNTAX", "a name is empty", ""),
     ("SELECT a FROM t PARTITION BY b INTO 2.5", "2.5", "SYNTAX", "2.5 is not a whole number", ""),
     ("SELECT a FROM t PARTITION BY b PARTITION BY c", "PARTITION BY c", "SYNTAX",
@@ -195,3 +197,18 @@ def test_the_parenthesis_that_ends_a_broken_step_is_not_blamed() -> None:
         ).count("query:")
         == 1
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ELECT O()s t\nGROUP BY SessionWindow((y)",
+        "SELECT a FROM t GROUP BY HoppingWindow((y",
+        "SELECT f(a, (b",
+    ],
+)
+def test_every_place_is_within_the_text_also_behind_a_repair_at_its_end(text: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(Source(text))
+    spans = [each.span for each in caught.value.diagnostics]
+    assert all(0 <= span.start <= span.end <= len(text) for span in spans), spans

@@ -16,6 +16,7 @@ from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
+from tideglass.lang.builder import AS_FLOAT, BEYOND_BIGINT
 from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, connected
 
 _COMPARISONS = frozenset(("=", "<>", ">", ">=", "<", "<="))
@@ -99,7 +100,12 @@ class Expressions:
     def _bind(self, node: tree.Expr) -> Expr:
         span = node.span
         match node:
+            case tree.Unary(op="-", operand=tree.Literal(value=int() as value)) if value == BEYOND_BIGINT:
+                return Literal(-value, span)
             case tree.Literal(value=value):
+                if isinstance(value, int) and value == BEYOND_BIGINT:
+                    message = f"{value} is outside the range of bigint"
+                    self.diagnostics.error("SYNTAX", message, span, f"{AS_FLOAT}: {value}.0")
                 return Literal(value, span)
             case tree.Column():
                 return self._column(node)

@@ -33,6 +33,10 @@ _TYPE_ADVICE = {
     **dict.fromkeys(("LIST", "MULTISET"), "ARRAY"),
 }
 
+#: The least number above bigint; with a minus before it, and only so, it is one.
+BEYOND_BIGINT = 2**63
+AS_FLOAT = "a number with a point or an exponent is a float"
+
 _OPERATORS = {
     "EQ": "=", "NE": "<>", "GT": ">", "GE": ">=", "LT": "<", "LE": "<=", "PLUS": "+", "MINUS": "-",
     "AMP": "&", "PIPE": "|", "CARET": "^", "STAR": "*", "SLASH": "/", "PERCENT": "%", "TILDE": "~",
@@ -381,6 +385,10 @@ class Builder:
         value = int(digits) if digits.isdecimal() else float(digits)
         if value == float("inf"):
             raise Malformed("SYNTAX", f"{digits} is larger than any float", span)
+        if isinstance(value, int) and value > BEYOND_BIGINT:
+            raise Malformed(
+                "SYNTAX", f"{digits} is outside the range of bigint", span, f"{AS_FLOAT}: {digits}.0"
+            )
         return n.Literal(value, span)
 
     @_rule

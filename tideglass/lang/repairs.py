@@ -141,7 +141,7 @@ def _repairs(
     for terminal in (name for name in _PUT_IN if name in expected):
         if terminal == "AND" and failed + 1 >= len(scanned) and "OR" in expected:
             continue  # nothing would stand behind it
-        before = scanned[failed] if failed < len(scanned) else Token("$END", "", start_pos=0, end_pos=0)
+        before = scanned[failed] if failed < len(scanned) else _end_of(scanned)
         put_in = [_like("NAME" if terminal not in _SPELLED else terminal, _written(terminal), before)]
         yield Repair(_changed(scanned, failed, failed, put_in), _put_in(terminal, failed < len(scanned)))
     if 1 < failed < len(scanned) and "FROM" in expected:
@@ -230,6 +230,12 @@ def _shown(terminal: str) -> str:
 
 def _changed(tokens: Sequence[Token], start: int, end: int, others: Sequence[Token]) -> list[Token]:
     return [*tokens[:start], *others, *tokens[end:]]
+
+
+def _end_of(scanned: Sequence[Token]) -> Token:
+    """The end of the text, behind its last token."""
+    place = scanned[-1].end_pos if scanned else 0
+    return Token("$END", "", start_pos=place, end_pos=place)
 
 
 def _like(kind: str, text: str, token: Token) -> Token:

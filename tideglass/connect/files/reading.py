@@ -383,6 +383,7 @@ def _parquet(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded
             with profile.part("reading inputs"):
                 table = file.read_row_group(group, columns=columns) if columns else nothing
         except (pa.ArrowException, OSError) as error:  # the other groups may be whole
+            count = max(count, 1)  # where even the count is broken, the group is one event
             broken = np.arange(rows, rows + count)
             yield _no_parquet(f"row group {group}", error, broken, piece, fields, level), 0
         else:

@@ -46,6 +46,7 @@ class Unpacked:
         self._ready = b""  # unpacked, but more than was asked for
         self._place = 0
         self._member: Any = None
+        self._behind_member = False  # whether a member has come to its end
         self.broken: str | None = None
         self.whole = True
 
@@ -95,7 +96,8 @@ class Unpacked:
                 # A file that is shorter than it was is found out by whoever knows how long it was.
                 self._left = self._left - len(self._packed) if self._packed else 0
             if self._member is None:
-                self._packed = self._packed.lstrip(b"\0")  # members may be padded
+                if self._behind_member:
+                    self._packed = self._packed.lstrip(b"\0")  # members may be padded
                 if not self._packed:
                     if self._left:
                         continue
@@ -106,6 +108,7 @@ class Unpacked:
             if self._member is not None and self._member.eof:
                 self._packed = cast("bytes", self._member.unused_data)
                 self._member = None
+                self._behind_member = True
                 self.whole = True
             elif given:
                 self.whole = False

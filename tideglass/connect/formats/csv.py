@@ -54,7 +54,8 @@ def row_bounds(data: Bytes, delimiter: str) -> Ints:
 def _bounds_by_rule(text: bytes, line_starts: Ints, delimiter: str) -> Ints:
     """The same by the rule: a quote opens only where a field begins. Reads lines with unpaired quotes."""
     mark = re.escape(delimiter.encode())
-    field = rb'(?:"(?:[^"]|"")*"[^' + mark + rb"\n]*|[^\"" + mark + rb"\n][^" + mark + rb"\n]*|)"
+    # Possessive: two quotes are one character, also where the text ends before the field does.
+    field = rb'(?:"(?:[^"]|"")*+"[^' + mark + rb"\n]*|[^\"" + mark + rb"\n][^" + mark + rb"\n]*|)"
     row = re.compile(field + rb"(?:" + mark + field + rb")*(?:\n|\Z)")
     bounds = [0]
     starts = cast("list[int]", line_starts.tolist())
@@ -78,7 +79,7 @@ def _bounds_by_rule(text: bytes, line_starts: Ints, delimiter: str) -> Ints:
 
 def _opens_to_the_end(text: bytes, at: int, mark: bytes) -> bool:
     """Whether a field that begins with a quote on this row is never closed."""
-    closed = re.sub(rb"(^|" + mark + rb')"(?:[^"]|"")*"', rb"\1", text[at:])
+    closed = re.sub(rb"(^|" + mark + rb')"(?:[^"]|"")*+"', rb"\1", text[at:])
     return re.search(rb"(?:^|" + mark + rb')"', closed.split(b"\n")[0]) is not None
 
 

@@ -69,11 +69,9 @@ class IdleJournal:
             return
         try:
             for line in read_lines(self.path):
-                each = unsealed(json.loads(line))
-                known = self._until_ticks.setdefault((each["input"], each["partition"]), {})
-                known[each["offset"]] = max(
-                    each["until_ticks"], known.get(each["offset"], each["until_ticks"])
-                )
+                place, offset, until_ticks = _read(line)
+                known = self._until_ticks.setdefault(place, {})
+                known[offset] = max(until_ticks, known.get(offset, until_ticks))
         except (ValueError, TypeError, KeyError) as error:
             raise damaged(self.path, f"does not say when inputs were idle ({error})", FRESH) from error
         self._loaded = True
@@ -90,3 +88,19 @@ class IdleJournal:
 def _line(place: Place, offset: int, until_ticks: int) -> str:
     entry = {"input": place[0], "partition": place[1], "offset": offset, "until_ticks": until_ticks}
     return json.dumps(sealed(entry), separators=(",", ":"))
+
+
+def _read(line: str) -> tuple[Place, int, int]:
+    """What a line says. Raises ValueError or KeyError for one that no run has written."""
+    match unsealed(json.loads(line)):
+        case {
+            "input": str(name),
+            "partition": str(partition),
+            "offset": int(offset),
+            "until_ticks": int(until),
+        }:
+            if not isinstance(offset, bool) and not isinstance(until, bool):
+                return (name, partition), offset, until
+        case _:
+            pass
+    raise ValueError(f"a line of it is {line[:100]}")

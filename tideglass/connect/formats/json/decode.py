@@ -266,7 +266,7 @@ def json_path(path: Sequence[str]) -> str:
     >>> json_path(("a", 'b"c'))
     '$."a"."b\\\\"c"'
     """
-    if any(name == "" or "\\" in name for name in path):  # the dotted notation cannot say these
+    if any(name in ("", "*") or "\\" in name for name in path):  # the dotted notation cannot say these
         return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in path)
     return "$" + "".join('."' + name.replace('"', '\\"') + '"' for name in path)
 

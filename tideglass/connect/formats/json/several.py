@@ -7,6 +7,7 @@ in question taken apart.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -26,6 +27,8 @@ pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by
 
 #: What only texts look like that hold more or less than one object.
 _NOT_ONE = r"^(?:\xEF\xBB\xBF)?[\s,\]]*\[|^\s*[,\]]|[,\]\[]\s*$|\}[\s,\[\]]*\{"
+#: A message that is right to hold no event: blank, or arrays of nothing.
+_NO_EVENT = re.compile(rb"(?:\xEF\xBB\xBF)?\s*(?:\[\s*\]\s*)*")
 
 
 def decode_lines(texts: pa.Array, begins: Ints, fields: Fields, level: str = "1.2") -> Decoded:
@@ -60,7 +63,7 @@ def explode_payloads(payloads: pa.Array) -> tuple[pa.Array, Ints]:
     if not len(found):
         return texts, np.arange(len(texts))
     exploded, source_of, _ = _with_parts(
-        texts, found, [_parts_of_one(texts, place) for place in found.tolist()]
+        texts, found, [_parts_of_message(texts, place) for place in found.tolist()]
     )
     return exploded, source_of
 
@@ -83,15 +86,12 @@ def _apart(texts: pa.Array, *, one_line_each: bool) -> tuple[pa.Array, Ints, Int
     chosen = chosen[~_are_objects(texts.take(pa.array(chosen)))]
     if not len(chosen):
         return None
-    found: list[_Parts] = []
-    singly = chosen
-    if one_line_each:
-        lines = _Lines.of(texts, chosen)
-        match = lines.match()
-        singly = chosen[~match]
-        if match.any():
-            found.append(_Lines.of(texts, chosen[match]).parts())
-    found += [_parts_of_one(texts, place) for place in singly.tolist()]
+    if not one_line_each:
+        return _with_parts(texts, chosen, [_parts_of_message(texts, place) for place in chosen.tolist()])
+    match = _Lines.of(texts, chosen).match()
+    found = [_parts_of_one(texts, place) for place in chosen[~match].tolist()]
+    if match.any():
+        found.append(_Lines.of(texts, chosen[match]).parts())
     return _with_parts(texts, chosen, found)
 
 
@@ -110,6 +110,14 @@ def _parts_of_one(texts: pa.Array, source: int) -> _Parts:
     data = np.frombuffer(texts[source].as_py(), np.uint8)
     found, starts = parts_of(data).texts(data)
     return _Parts(as_binary(found), np.full(len(found), source), starts)
+
+
+def _parts_of_message(texts: pa.Array, source: int) -> _Parts:
+    """The parts of a message; all of it is one, to be refused, if it holds none and should."""
+    found = _parts_of_one(texts, source)
+    if len(found.texts) or _NO_EVENT.fullmatch(texts[source].as_py()):
+        return found
+    return _Parts(texts.slice(source, 1), np.array([source]), np.zeros(1, np.int64))
 
 
 def _are_objects(texts: pa.Array) -> Mask:
