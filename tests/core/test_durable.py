@@ -111,7 +111,7 @@ def test_an_idle_period_of_another_shape_is_damage_of_its_file(
     tmp_path: Path, wrong: dict[str, object]
 ) -> None:
     path = tmp_path / "silences"
-    silences(path, 2)
+    idle_periods(path, 2)
     append_lines(path, [json.dumps({"input": "i", "partition": "0", "offset": 3, "until_ticks": 1, **wrong})])
     with pytest.raises(TideglassError, match="silences"):
         known_silences(path)
