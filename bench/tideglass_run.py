@@ -10,8 +10,9 @@ from kafka_jars import connector
 from programs import answer, arguments
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import compile_query
+from tideglass.connect.files.output import FileOutput
 from tideglass.connect.kafka.topic import TopicInput
-from tideglass.connect.spec import Arrival, InputSpec, OutputSpec, ReferenceSpec
+from tideglass.connect.spec import Arrival, InputSpec, ReferenceSpec
 from tideglass.core.errors import Source
 from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics
@@ -67,7 +68,7 @@ def main() -> None:
         }
         if options.topic
         else {},
-        outputs={"result": OutputSpec(name="result", path=options.out / "rows", format="parquet")},
+        outputs={"result": FileOutput("result", options.out / "rows", "parquet")},
         references={
             name: ReferenceSpec(name=name, path=file, format="json") for name, file in references.items()
         },

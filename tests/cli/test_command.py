@@ -12,10 +12,10 @@ import pytest
 
 from tideglass.cli.main import main
 from tideglass.cli.new import make_project
-from tideglass.cli.run import place_of
 from tideglass.cli.test import difference_lines, differences_table
-from tideglass.connect.kafka.topic import TopicOutput
-from tideglass.connect.spec import OutputSpec
+from tideglass.connect.console import ConsoleOutput
+from tideglass.connect.files.output import FileOutput
+from tideglass.connect.kafka.output import TopicOutput
 from tideglass.project.compare import Difference
 from tideglass.project.project import load_project
 from tideglass.project.test_cases import OutputVerdict, load_test_config
@@ -265,6 +265,6 @@ def test_the_command_answers_at_once():
 
 def test_the_end_of_a_live_run_names_the_topic_and_not_the_variable(monkeypatch, tmp_path):
     monkeypatch.setenv("OUT_TOPIC", "alerts-eu")
-    assert place_of(TopicOutput("o", "b:1", "${OUT_TOPIC}")) == "the topic alerts-eu"
-    assert place_of(OutputSpec(name="o", path=tmp_path)) == str(tmp_path)
-    assert place_of(OutputSpec(name="o", format="console")) == "the console"
+    assert TopicOutput("o", "b:1", "${OUT_TOPIC}").describe() == "the topic alerts-eu"
+    assert FileOutput("o", tmp_path).describe() == str(tmp_path)
+    assert ConsoleOutput("o").describe() == "the console"

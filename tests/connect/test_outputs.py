@@ -13,9 +13,9 @@ import pytest
 from rich.console import Console
 
 from tideglass.connect.console import show
-from tideglass.connect.files.output import Staged, commit, stage
+from tideglass.connect.files.output import FileOutput
 from tideglass.connect.files.written_rows import read_rows
-from tideglass.connect.spec import OutputSpec
+from tideglass.connect.output import Batch
 from tideglass.core.errors import OutputError
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import Type, field
@@ -44,16 +44,12 @@ ROWS = a_table(
 )
 
 
-def write(
-    path: Path, form: str, table: pa.Table, batch: int = 0, part: str = "0", attempt: str = "a", **more: Any
-) -> Staged:
-    return stage(
-        table,
-        OutputSpec.model_validate({"name": "out", "path": path, "format": form, **more}),
-        batch,
-        part,
-        attempt,
-    )
+def an_output(path: Path, form: str = "json", **more: Any) -> FileOutput:
+    return FileOutput("out", path, form, **more)
+
+
+def write(output: FileOutput, *parts: pa.Table, batch: int = 0) -> None:
+    output.publish(Batch(1, batch), [output.stage(rows, str(part)) for part, rows in enumerate(parts)])
 
 
 def numbers(*values: int) -> pa.Table:
@@ -65,8 +61,8 @@ def visible(path: Path) -> list[int]:
 
 
 def test_json_rows_hold_listed_columns_then_the_rest_of_the_event(tmp_path: Path):
-    assert commit([write(tmp_path, "json", ROWS)]) == 2
-    first, second = (tmp_path / "part-00000000-0.json").read_text().splitlines()
+    write(an_output(tmp_path), ROWS)
+    first, second = next(tmp_path.glob("part-00000000-0-*.json")).read_text().splitlines()
     assert first == (
         '{"i":9223372036854775807,"f":0.1,"s":"a,\\"b\\"\\n","t":"2019-10-07T00:03:55.1234567Z","b":true,'
         '"r":{"x":[1,2.5]},"l":[1],"v":1,"n":null,"z":1}'
@@ -79,7 +75,7 @@ def test_json_rows_hold_listed_columns_then_the_rest_of_the_event(tmp_path: Path
 
 
 def test_csv_writes_records_as_their_types_name(tmp_path: Path):
-    commit([write(tmp_path, "csv", ROWS, delimiter=";")])
+    write(an_output(tmp_path, "csv", delimiter=";"), ROWS)
     first, second = read_rows(tmp_path, ";")
     assert first == {
         "i": "9223372036854775807", "f": "0.1", "s": 'a,"b"\n', "t": "2019-10-07T00:03:55.1234567Z",
@@ -93,8 +89,8 @@ def test_csv_writes_records_as_their_types_name(tmp_path: Path):
 
 
 def test_parquet_keeps_types_and_all_seven_digits(tmp_path: Path):
-    commit([write(tmp_path, "parquet", ROWS)])
-    table = pq.read_table(tmp_path / "part-00000000-0.parquet")
+    write(an_output(tmp_path, "parquet"), ROWS)
+    table = pq.read_table(next(tmp_path.glob("part-00000000-0-*.parquet")))
     types = {name: str(table.schema.field(name).type) for name in table.column_names}
     assert types == {
         "i": "int64", "f": "double", "s": "string", "t": "timestamp[ns, tz=UTC]", "b": "bool", "r": "string",
@@ -107,63 +103,73 @@ def test_parquet_keeps_types_and_all_seven_digits(tmp_path: Path):
 
 def test_parquet_writes_instants_outside_nanoseconds_as_text(tmp_path: Path):
     table = a_table(t=([parse_ticks("1600-01-01T00:00:00Z"), MOMENT], Type.DATETIME))
-    commit([write(tmp_path, "parquet", table)])
+    write(an_output(tmp_path, "parquet"), table)
     assert [row["t"] for row in read_rows(tmp_path)] == [
         "1600-01-01T00:00:00.0000000Z",
         "2019-10-07T00:03:55.1234567Z",
     ]
 
 
-def test_staged_rows_are_not_visible_before_the_commit(tmp_path: Path):
-    staged = write(tmp_path, "json", numbers(1))
+def test_staged_rows_are_not_visible_before_they_are_published(tmp_path: Path):
+    output = an_output(tmp_path)
+    staged = output.stage(numbers(1), "i/0")
     assert visible(tmp_path) == []
-    commit([staged])
+    output.publish(Batch(1, 0), [staged])
     assert visible(tmp_path) == [1]
 
 
 def test_a_batch_run_again_replaces_what_it_wrote(tmp_path: Path):
-    commit([write(tmp_path, "json", numbers(1), 0), write(tmp_path, "json", numbers(2), 0, "1")])
-    commit([write(tmp_path, "json", numbers(3), 1)])
-    commit([write(tmp_path, "json", numbers(1, 2), 0, "0", "b")])
+    output = an_output(tmp_path)
+    write(output, numbers(1), numbers(2))
+    write(output, numbers(3), batch=1)
+    write(output, numbers(1, 2))
     assert visible(tmp_path) == [1, 2, 3]
 
 
-def test_a_commit_can_be_repeated_after_a_crash_in_its_middle(tmp_path: Path):
-    staged = [write(tmp_path, "json", numbers(n), 0, str(n)) for n in range(3)]
-    (tmp_path / "_staging" / staged[0].temporary).rename(tmp_path / staged[0].final)
-    assert commit(staged) == commit(staged) == 3
-    assert visible(tmp_path) == [0, 1, 2]
+def test_a_batch_can_be_published_again_after_a_crash_in_its_middle(tmp_path: Path):
+    output = an_output(tmp_path)
+    staged = [output.stage(numbers(n), f"i/{n}") for n in range(3)]
+    (tmp_path / "_staging" / staged[0]["temporary"][0].as_py()).rename(tmp_path / "part-00000000-i-0.json")
+    for _ in range(2):
+        output.publish(Batch(1, 0), staged)
+        assert visible(tmp_path) == [0, 1, 2]
 
 
 def test_what_dead_attempts_left_is_removed(tmp_path: Path):
-    write(tmp_path, "json", numbers(9), 0, "0", "dead")
-    later = write(tmp_path, "json", numbers(5), 2)
-    commit([write(tmp_path, "json", numbers(1), 1)])
-    assert [file.name for file in (tmp_path / "_staging").iterdir()] == [later.temporary]
+    output = an_output(tmp_path)
+    output.stage(numbers(9), "i/0")
+    write(output, numbers(1))
+    assert not [*(tmp_path / "_staging").iterdir()]
+
+
+def test_rows_of_batches_after_the_last_one_are_withdrawn(tmp_path: Path):
+    output = an_output(tmp_path)
+    for number in range(3):
+        write(output, numbers(number), batch=number)
+    output.publish(Batch(2, 5), [output.stage(numbers(5), "i/0")])
+    output.withdraw(Batch(1, 0))
+    assert visible(tmp_path) == [0, 5]
+    output.withdraw(Batch(1, -1))
+    assert visible(tmp_path) == [5]
 
 
 def test_a_batch_without_rows_writes_no_file(tmp_path: Path):
-    staged = write(tmp_path / "out", "json", numbers())
-    assert (staged.temporary, commit([staged]), (tmp_path / "out").exists()) == ("", 0, False)
+    write(an_output(tmp_path / "out"), numbers())
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_staged_file_that_is_gone_is_an_error(tmp_path: Path):
-    staged = write(tmp_path, "json", numbers(1))
-    (tmp_path / "_staging" / staged.temporary).unlink()
+    output = an_output(tmp_path)
+    staged = output.stage(numbers(1), "i/0")
+    output.clear(rows=False)
     with pytest.raises(OutputError, match="is gone"):
-        commit([staged])
+        output.publish(Batch(1, 0), [staged])
 
 
 def test_a_directory_that_cannot_be_made_is_an_error(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot be written"):
-        write(tmp_path / "file", "json", numbers(1))
-
-
-def test_a_manifest_is_plain_json(tmp_path: Path):
-    staged = write(tmp_path, "json", numbers(1, 2))
-    assert Staged(**json.loads(json.dumps(staged.to_json()))) == staged
-    assert (staged.rows, staged.bytes) == (2, len('{"n":1}\n{"n":2}\n'))
+        an_output(tmp_path / "file").stage(numbers(1), "i/0")
 
 
 @pytest.mark.parametrize(
@@ -185,11 +191,11 @@ def test_results_that_are_not_there_or_no_json_are_errors(tmp_path: Path):
 def test_the_console_shows_the_first_rows_and_how_many_there_are():
     out = io.StringIO()
     table = a_table(n=([1, None, 3], Type.BIGINT), payload=(['{"deep":{"a":1}}'] * 3, Type.RECORD))
-    show(table, OutputSpec(name="out", format="console", rows_shown=2), 7, Console(file=out, width=100))
+    show(table, "out", 7, Console(file=out, width=100), rows_shown=2)
     text = out.getvalue()
     assert "out, batch 7: 3 rows" in text
     assert '{"a": 1}' in text
     assert "NULL" in text
     assert "3 │" not in text
-    show(table.slice(0, 0), OutputSpec(name="out"), 8, Console(file=out, width=100))
+    show(table.slice(0, 0), "out", 8, Console(file=out, width=100))
     assert out.getvalue() == text

@@ -14,7 +14,8 @@ from typing import Any
 from fuzz.mutation import mutate_bytes, mutate_json
 from fuzz.trial import Trial, holds
 from tideglass.compile import compile_query
-from tideglass.connect.spec import InputSpec, OutputSpec
+from tideglass.connect.files.output import FileOutput
+from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import Source, StateError
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.read_from import PartitionBegin
@@ -62,7 +63,7 @@ def whole() -> dict[str, bytes]:
             compiled,
             settings,
             {"i": InputSpec(name="i", path=Path(folder) / "in.json")},
-            {"o": OutputSpec(name="o", path=Path(folder) / "out")},
+            {"o": FileOutput("o", Path(folder) / "out")},
             directory.path,
             finished_input=True,
         )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tideglass.connect.spec import OutputSpec
+from tideglass.connect.files.output import FileOutput
+from tideglass.connect.output import Batch
 from tideglass.job.outputs import TaskSink, commit_batch
 from tideglass.local import LocalDriver
 from tideglass.project.settings import JobSettings
@@ -26,11 +27,11 @@ ROWS = [{"t": f"2026-01-01T00:00:0{n}Z", "a": n} for n in (1, 2)]
 def test_rows_with_other_columns_are_other_files_of_the_same_batch(tmp_path: Path, times: int) -> None:
     compiled = compile_rows(QUERY, {"x": ROWS}, JobSettings())
     assert compiled.topology.outputs == ("o",)
-    specs = {"o": OutputSpec(name="o", format="csv", path=tmp_path)}
+    specs = {"o": FileOutput("o", tmp_path, "csv")}
     for _ in range(times):  # a batch that is run again replaces what it had written
         driver = LocalDriver(compiled.topology, sink=TaskSink(specs))
         messages = driver.run(partition_batches(compiled.topology, {"x": ROWS}), final=True)
-        rows = commit_batch(0, messages, compiled.topology.outputs, specs).rows
+        rows = commit_batch(Batch(1, 0), messages, compiled.topology.outputs, specs).rows
     assert rows == {"o": 6}
     texts = sorted(path.read_text() for path in tmp_path.glob("part-*"))
     assert texts == ["a\n1\n2\n11\n12\n", "a,b\n2,late\n", "n\n2\n"]
@@ -38,11 +39,12 @@ def test_rows_with_other_columns_are_other_files_of_the_same_batch(tmp_path: Pat
 
 def test_a_row_is_the_same_whichever_statements_have_rows_beside_it(tmp_path: Path) -> None:
     compiled = compile_rows(QUERY, {"x": ROWS}, JobSettings())
-    specs = {"o": OutputSpec(name="o", format="json", path=tmp_path)}
+    specs = {"o": FileOutput("o", tmp_path, "json")}
     driver = LocalDriver(compiled.topology, sink=TaskSink(specs))
     for batch, row in enumerate(ROWS):
         shares = partition_batches(compiled.topology, {"x": [row]}, first_offset=batch)
-        commit_batch(batch, driver.run(shares, final=row is ROWS[-1]), compiled.topology.outputs, specs)
+        messages = driver.run(shares, final=row is ROWS[-1])
+        commit_batch(Batch(1, batch), messages, compiled.topology.outputs, specs)
     lines = [line for path in tmp_path.glob("part-*") for line in path.read_text().splitlines()]
     wanted = [{"a": 1}, {"a": 2}, {"a": 2, "b": "late"}, {"a": 11}, {"a": 12}, {"n": 2}]
     assert sorted(lines) == sorted(json.dumps(row, separators=(",", ":")) for row in wanted)

@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 
 from tideglass.cli.main import app, main
 from tideglass.connect.files.input import FileInput
+from tideglass.connect.files.output import FileOutput
 from tideglass.connect.reference.files import FileReference
-from tideglass.connect.spec import OutputSpec
 from tideglass.core.errors import InputError, ProjectError
 from tideglass.job.directory import JobDirectory
-from tideglass.job.outputs import clear_outputs
 from tideglass.job.runner import RunOptions, plan_job
 from tideglass.job.start.begin import begin
 from tideglass.project.project import load_project
@@ -331,15 +330,14 @@ NAMES = [
 def test_the_name_of_an_output_is_no_path(tmp_path, name):
     folder = write(project(tmp_path), {"q.asaql": f"SELECT a INTO [{name}] FROM i"})
     (spec,) = job_of(folder).outputs.values()
-    assert isinstance(spec, OutputSpec)
-    assert spec.path is not None
+    assert isinstance(spec, FileOutput)
     assert spec.path.parent == folder.resolve() / "LocalRunOutputs"
 
 
 def test_names_of_outputs_lead_to_folders_of_their_own(tmp_path):
     query = "\n".join(f"SELECT a INTO [{name}] FROM i" for name in NAMES)
     outputs = job_of(write(project(tmp_path), {"q.asaql": query})).outputs
-    assert len({spec.path for spec in outputs.values()}) == len(NAMES)
+    assert len({output.folder for output in outputs.values()}) == len(NAMES)
 
 
 @pytest.mark.parametrize("link", ["LocalRunOutputs", "LocalRunOutputs/o"])
@@ -357,7 +355,7 @@ def test_staging_that_is_a_link_loses_the_link_and_no_file(tmp_path, outside):
     folder = tmp_path / "o"
     folder.mkdir()
     (folder / "_staging").symlink_to(outside)
-    clear_outputs({"o": OutputSpec(name="o", path=folder)}, rows=True)
+    FileOutput("o", folder).clear(rows=True)
     assert not os.path.lexists(folder / "_staging")
     assert (outside / "rows.json").exists()
 

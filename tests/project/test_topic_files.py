@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tideglass.connect.kafka.topic import TopicInput, TopicOutput
-from tideglass.connect.spec import InputSpec, OutputSpec
+from tideglass.connect.files.output import FileOutput
+from tideglass.connect.kafka.output import TopicOutput
+from tideglass.connect.kafka.topic import TopicInput
+from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
 from tideglass.job.runner import plan_job
@@ -64,7 +66,7 @@ def test_topics_are_read_as_the_files_say(tmp_path: Path) -> None:
         500,
         {"kafka.security.protocol": "SASL_SSL", "minPartitions": "4"},
     )
-    assert loaded.outputs["counts"].topic == TopicOutput(
+    assert loaded.outputs["counts"].connector == TopicOutput(
         "counts", "s:9092", "counts-topic", "csv", ";", key="a"
     )
     assert not any("Kafka" in notice for notice in loaded.unsupported)
@@ -85,7 +87,7 @@ def test_a_run_uses_topics_only_when_it_is_live(tmp_path: Path) -> None:
         loaded, RunOptions(live=True, inputs={"CLICKS": events}, outputs={"counts": str(tmp_path / "rows")})
     )
     assert isinstance(mixed.inputs["clicks"], InputSpec)
-    assert isinstance(mixed.outputs["counts"], OutputSpec)
+    assert isinstance(mixed.outputs["counts"], FileOutput)
     assert not mixed.topics
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.project_on_disk import OnDisk, disordered
+from tideglass.connect.output import Batch
 from tideglass.core.errors import TideglassError
 from tideglass.job import runner
 from tideglass.job.directory import JobDirectory
@@ -49,11 +50,11 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, where: str, batch: int, job: Call
     """Run until a batch is at a place of its commit, and end there."""
     commit_batch, save = runner.commit_batch, Counts.save
 
-    def commit(number: int, *others: Any) -> Any:
-        if where == "before its rows are there" and number == batch:
+    def commit(committed: Batch, *others: Any) -> Any:
+        if where == "before its rows are there" and committed.number == batch:
             raise Killed
-        given = commit_batch(number, *others)
-        if where == "behind its rows" and number == batch:
+        given = commit_batch(committed, *others)
+        if where == "behind its rows" and committed.number == batch:
             raise Killed
         return given
 

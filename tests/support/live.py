@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from topics import Message, create_topic, read, send
 
 from support.times import at
-from tideglass.connect.kafka.topic import TopicInput, TopicOutput
+from tideglass.connect.kafka.output import TopicOutput
+from tideglass.connect.kafka.topic import TopicInput
 from tideglass.core.time import parse_ticks
 from tideglass.job.options import RunOptions
 from tideglass.job.outputs import BatchRows
@@ -102,7 +103,7 @@ class Live:
         return replace(
             load_project(self.folder),
             inputs={"events": ProjectInput("events", "stream", "Kafka", topic=topic)},
-            outputs={name: ProjectOutput(name, "Kafka", topic=each) for name, each in outputs.items()},
+            outputs={name: ProjectOutput(name, "Kafka", connector=each) for name, each in outputs.items()},
         )
 
     def send(self, given: Iterable[Mapping[str, Any]]) -> None:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from tideglass.connect.kafka.topic import TopicOutput
-    from tideglass.connect.spec import OutputSpec
     from tideglass.job.outputs import BatchRows
     from tideglass.job.report.catch_up import CatchUp
     from tideglass.job.report.metrics import Metrics, PartitionFacts
@@ -143,27 +141,16 @@ def run(
     console.print(progress_table(metrics))
     for text, count in failures(metrics).items():
         console.print(f"{count:,} rows left out, the first by\n{text}", style="yellow", markup=False)
-    for name, spec in job.outputs.items():
+    for name, output in job.outputs.items():
         rows, before = metrics.output_rows.get(name, 0), metrics.rows_before.get(name, 0)
         in_all = f", {rows + before:,} since the state began" if before else ""
-        console.print(f"{name}: {rows:,} rows to {place_of(spec)}{in_all}", markup=False)
+        console.print(f"{name}: {rows:,} rows to {output.describe()}{in_all}", markup=False)
     if profile is not None:
         for table in profile_tables(profile):
             console.print(table)
         path = job.run_directory / "profile.json"
         profile.write(path)
         console.print(f"profile in {path}", markup=False)
-
-
-def place_of(spec: OutputSpec | TopicOutput) -> str:
-    """Where the rows of an output went, in words."""
-    import os
-
-    from tideglass.connect.kafka.topic import TopicOutput, resolved
-
-    if isinstance(spec, TopicOutput):
-        return f"the topic {resolved(spec.topic, os.environ)}"
-    return "the console" if spec.path is None else str(spec.path)
 
 
 def run_with_progress(
@@ -206,8 +193,8 @@ def run_with_progress(
         seen = max(seen, metrics.events_before)
         rate = (metrics.events - seen) / max(now - began, 1e-9)
         began, seen = now, metrics.events
-        for spec, table in given.shown:
-            show(table, spec, batch_id, console)
+        for name, table in given.shown:
+            show(table, name, batch_id, console)
         rows = sum(given.rows.values())
         if live is not None:
             live.update(progress(metrics, rate))

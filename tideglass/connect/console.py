@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
@@ -10,23 +14,44 @@ from rich.table import Table
 from rich.text import Text
 
 from tideglass.connect.formats.layout import spread
-from tideglass.connect.spec import OutputSpec
+from tideglass.connect.output import Batch, OutputConnector
 from tideglass.core.rows import rows_of
 
+#: Rows of a batch that are shown.
+ROWS_SHOWN = 20
 
-def show(table: pa.Table, spec: OutputSpec, batch_id: int, console: Console | None = None) -> None:
-    """Print the first rows of a batch, and how many there are; nothing if there are none."""
+
+@dataclass(frozen=True, slots=True)
+class ConsoleOutput(OutputConnector):
+    """Rows for who watches the run."""
+
+    name: str
+
+    def publish(self, batch: Batch, staged: Sequence[pa.Table]) -> Sequence[pa.Table]:
+        return staged
+
+    def identity(self, directory: Path) -> Mapping[str, Any]:
+        return {"path": None, "format": "console", "delimiter": ",", "rows_shown": ROWS_SHOWN}
+
+    def describe(self) -> str:
+        return "the console"
+
+
+def show(
+    table: pa.Table, name: str, batch_id: int, console: Console | None = None, rows_shown: int = ROWS_SHOWN
+) -> None:
+    """Print the first rows of a batch of the output `name`, and how many there are; without rows nothing."""
     if table.num_rows == 0:
         return
-    first = spread(table.slice(0, spec.rows_shown))
-    names = [name for name in first.column_names if not name.startswith("$")]
+    first = spread(table.slice(0, rows_shown))
+    names = [each for each in first.column_names if not each.startswith("$")]
     shown = Table()
-    for name in names:
-        shown.add_column(Text(name), no_wrap=True)
+    for column in names:
+        shown.add_column(Text(column), no_wrap=True)
     for row in rows_of(first):
-        shown.add_row(*(Text(_text(row[name])) for name in names))
+        shown.add_row(*(Text(_text(row[column])) for column in names))
     console = console or Console()
-    console.print(f"{spec.name}, batch {batch_id}: {table.num_rows} rows", markup=False, highlight=False)
+    console.print(f"{name}, batch {batch_id}: {table.num_rows} rows", markup=False, highlight=False)
     console.print(shown)
 
 

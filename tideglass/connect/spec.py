@@ -109,21 +109,6 @@ class ReferenceSpec(BaseModel):
     bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
 
 
-class OutputSpec(BaseModel):
-    """An output: a directory of files, one or more per batch, or the console.
-
-    path: the directory; None for the console. rows_shown: rows of a batch the console shows.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str
-    path: Path | None = None
-    format: Literal["json", "csv", "parquet", "console"] = "json"
-    delimiter: Literal[",", ";", " ", "\t", "|"] = ","
-    rows_shown: int = Field(default=20, ge=1)
-
-
 def format_of(path: Path) -> Format | None:
     """The format a file name tells, `.gz` aside; None when it tells none.
 

@@ -10,7 +10,7 @@
     KNOWN       -                 JSON {reference input: snapshots that count in this batch}
     ROWS        output ordinal    chunk of result rows
     RECORDS     output ordinal    rows as messages for a broker: their number in 8 bytes, then a chunk
-    STAGED      output ordinal    manifest of a file written by the task, to be committed by the driver
+    STAGED      output ordinal    likewise, of what an output's `stage` gave, to be published by the driver
     WITHHELD    -                 the batch reads only what an earlier run has read: its rows are not emitted
     REPORT      -                 JSON: counters and watermarks for people and metrics
     PROFILE     -                 JSON: where the time of a task went
@@ -34,7 +34,7 @@ from typing import Any
 from tideglass.core.errors import EvaluationError
 from tideglass.plan.topology import Topology
 
-#: Bytes of the number of rows in the body of RECORDS.
+#: Bytes of the number of rows in the body of RECORDS and STAGED.
 RECORDS_HEAD = 8
 
 
@@ -76,7 +76,7 @@ class Message:
 
 
 def records_body(rows: int, chunk: bytes) -> bytes:
-    """The body of RECORDS. Its first eight bytes are enough for `records_count`."""
+    """The body of RECORDS and STAGED. Its first eight bytes are enough for `records_count`."""
     return rows.to_bytes(RECORDS_HEAD, "little") + chunk
 
 

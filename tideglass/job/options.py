@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tideglass.compile import Compiled
-from tideglass.connect.kafka.topic import TopicInput, TopicOutput
-from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
+from tideglass.connect.kafka.topic import TopicInput
+from tideglass.connect.output import OutputConnector
+from tideglass.connect.spec import InputSpec, ReferenceSpec
 from tideglass.job.start.decision import StartMode, StartRequest
 from tideglass.project.input_option import InputOption
 from tideglass.project.settings import JobSettings
@@ -71,7 +72,7 @@ class Job:
     compiled: Compiled
     settings: JobSettings
     inputs: Mapping[str, InputSpec]
-    outputs: Mapping[str, OutputSpec | TopicOutput]
+    outputs: Mapping[str, OutputConnector]
     run_directory: Path
     options: RunOptions
     references: Mapping[str, ReferenceSpec] = field(default_factory=dict[str, ReferenceSpec])

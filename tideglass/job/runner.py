@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tideglass.bind.catalog import InputInfo, metadata_in
 from tideglass.compile import compile_query
+from tideglass.connect.console import ConsoleOutput
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.kafka.topic import HeldPartition, TopicInput, TopicOutput
+from tideglass.connect.files.output import FileOutput
+from tideglass.connect.kafka.topic import HeldPartition, TopicInput
+from tideglass.connect.output import Batch, OutputConnector
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.pattern import is_pattern
 from tideglass.connect.reference.sql import SqlReference
-from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec, format_of
+from tideglass.connect.spec import InputSpec, ReferenceSpec, format_of
 from tideglass.core.bounds import ANYWHERE
 from tideglass.core.errors import ProjectError, TideglassError
 from tideglass.core.file_names import folder_name
@@ -102,7 +105,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
             functions=compiled.topology.functions,
             outputs=tuple(project.outputs) or None,
         )
-    outputs = {name: _output_spec(project, options, name) for name in compiled.topology.outputs}
+    outputs = {name: _output(project, options, name) for name in compiled.topology.outputs}
     unknown = [name for name in options.outputs if _find(outputs, name) is None]
     if unknown:
         raise ProjectError(
@@ -310,10 +313,10 @@ def _start(
     def commit(batch_id: int, messages: list[Message]) -> None:
         nonlocal topic_progress, counts
         began = time.monotonic()
-        generation = setup.plan.generation
+        batch = Batch(setup.plan.generation, batch_id)
         if job.topics:
             partition_watermarks.take(batch_id, messages)
-        given = commit_batch(batch_id, emitted_messages(messages), topology.outputs, job.outputs, generation)
+        given = commit_batch(batch, emitted_messages(messages), topology.outputs, job.outputs)
         scanned: list[str] = []
         for message in messages:
             if message.kind is Kind.REPORT:
@@ -350,9 +353,9 @@ def _start(
                     profile.take_task(message.json())
 
     written = {
-        ordinal: spec
+        ordinal: options
         for ordinal, name in enumerate(topology.outputs)
-        if isinstance(spec := job.outputs[name], TopicOutput)
+        if (options := job.outputs[name].kafka_options) is not None
     }
     options = QueryOptions(str(checkpoint), str(directory.stop), written, alone=spark is None)
     if not job.topics:
@@ -388,7 +391,7 @@ def _libraries(job: Job) -> Libraries | None:
     from tideglass.spark.connector import CONNECTOR
     from tideglass.spark.session.session import Libraries
 
-    if not job.topics and not any(isinstance(each, TopicOutput) for each in job.outputs.values()):
+    if not job.topics and all(each.kafka_options is None for each in job.outputs.values()):
         return None
     chosen = job.options
     return Libraries(chosen.packages or ("" if chosen.jars else CONNECTOR), chosen.jars)
@@ -515,13 +518,13 @@ def _format(given: InputOption | None, known: ProjectInput | None, path: Path) -
     return known.file_format if told is None else None
 
 
-def _output_spec(project: Project, options: RunOptions, name: str) -> OutputSpec | TopicOutput:
+def _output(project: Project, options: RunOptions, name: str) -> OutputConnector:
     chosen = _find(options.outputs, name)
     known = _find(project.outputs, name)
-    if options.live and chosen is None and known is not None and known.topic is not None:
-        return replace(known.topic, name=name)
+    if options.live and chosen is None and known is not None and known.connector is not None:
+        return known.connector
     if chosen == "console":
-        return OutputSpec(name=name, format="console")
+        return ConsoleOutput(name)
     path = Path(chosen) if chosen else project.folder / "LocalRunOutputs" / folder_name(name)
     if not (chosen or project.bounds.hold(path)):
         raise ProjectError(
@@ -529,14 +532,14 @@ def _output_spec(project: Project, options: RunOptions, name: str) -> OutputSpec
             f"  hint: name a folder with --output {name}=PATH, or say --allow-outside"
         )
     file_format = options.output_format if known is None else known.file_format
-    return OutputSpec.model_validate({"name": name, "path": path.resolve(), "format": file_format})
+    return FileOutput(name, path.resolve(), file_format)
 
 
-def _see_apart(outputs: Mapping[str, OutputSpec | TopicOutput]) -> None:
+def _see_apart(outputs: Mapping[str, OutputConnector]) -> None:
     """Two outputs in one folder would replace each other's files. Raises ProjectError."""
     output_of: dict[Path, str] = {}
-    for name, spec in outputs.items():
-        path = spec.path if isinstance(spec, OutputSpec) else None
+    for name, output in outputs.items():
+        path = output.folder
         if path is not None and output_of.setdefault(path, name) != name:
             raise ProjectError(
                 f"the outputs {output_of[path]!r} and {name!r} are both written to {path}\n"

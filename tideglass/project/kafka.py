@@ -18,7 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from tideglass.connect.kafka.topic import MOST_MESSAGES, TopicFormat, TopicInput, TopicOutput
+from tideglass.connect.kafka.output import TopicOutput
+from tideglass.connect.kafka.topic import MOST_MESSAGES, TopicFormat, TopicInput
 from tideglass.core.suggest import did_you_mean
 from tideglass.project.reading import Problems, json_kind, read_text, text_of
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from tideglass.connect.kafka.topic import TopicOutput
+from tideglass.connect.output import OutputConnector
 from tideglass.core.bounds import ANYWHERE, Bounds
 from tideglass.core.errors import ProjectError, Source
 from tideglass.core.file_names import folder_name
@@ -31,13 +31,13 @@ from tideglass.project.settings import JobSettings, from_job_config
 class ProjectOutput:
     """An output as the project describes it; where its rows go is for the run to say.
 
-    topic: where those of a live run go, if it is one of Kafka.
+    connector: where those of a live run go; None for files as well.
     """
 
     name: str
     origin: str
     file_format: str = "json"
-    topic: TopicOutput | None = None
+    connector: OutputConnector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ def _read_output(file: Path, reading: _Reading) -> None:
     if is_topic(content):
         delimiter = delimiter_of(serialization.get("FieldDelimiter"), file, problems)
         topic = read_topic_output(content, name, delimiter, file, problems)
-        reading.outputs[name] = ProjectOutput(name, origin, topic=topic)
+        reading.outputs[name] = ProjectOutput(name, origin, connector=topic)
         return
     file_format = checked_format(serialization.get("Type"), file, problems) or "json"
     problems.notice(

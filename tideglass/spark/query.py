@@ -11,7 +11,6 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tideglass.connect.kafka.topic import TopicOutput
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.engine.emit_filter import emitted_messages
 from tideglass.engine.exchange import Sink
@@ -34,13 +33,13 @@ class QueryOptions:
     """How a query runs.
 
     checkpoint: directory of Spark's checkpoint. stop_file: while it exists, no new batch is begun.
-    topics: outputs, by ordinal, that Spark's connector for Kafka writes. interval_seconds: least time between
-    two batches. alone: nothing else is run in the session, so what Spark has planned with may end.
+    kafka: options of Spark's Kafka writer, by ordinal of the outputs it writes. interval_seconds: least time
+    between two batches. alone: nothing else is run in the session, so what Spark has planned with may end.
     """
 
     checkpoint: str
     stop_file: str
-    topics: Mapping[int, TopicOutput] = field(default_factory=dict[int, TopicOutput])
+    kafka: Mapping[int, Mapping[str, str]] = field(default_factory=dict[int, Mapping[str, str]])
     interval_seconds: float = 0.0
     alone: bool = False
 
@@ -124,7 +123,7 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
         if options.alone and not planned:
             end_planners(batch.sparkSession)
         planned = True
-        if not options.topics:
+        if not options.kafka:
             messages = for_driver(_messages(batch))
             raise_failure(messages)
         else:
@@ -132,7 +131,7 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
             try:
                 messages = for_driver(_messages(with_heads(kept)))
                 raise_failure(messages)  # before anything of the batch is written
-                write_records(kept, emitted_messages(messages), options.topics)
+                write_records(kept, emitted_messages(messages), options.kafka)
             finally:
                 kept.unpersist()
         commit(batch_id, messages)

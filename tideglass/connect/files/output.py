@@ -9,9 +9,12 @@ A job that begins anew counts its batches anew: from its second beginning (gener
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import re
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -20,7 +23,7 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from tideglass.connect.formats.layout import csv_bytes, parquet_table
-from tideglass.connect.spec import OutputSpec
+from tideglass.connect.output import Batch, OutputConnector
 from tideglass.core.durable import sync_folder
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat, string_buffers
@@ -31,78 +34,125 @@ pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by
 STAGING = "_staging"
 
 _ROWS = 1 << 17  # made into text at once: tens of megabytes, far below the 2 GB a column can hold
+#: Of a sender in the name of a file: batch, generation, digest and attempt stand beside it.
+_MOST_CHARACTERS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
-    """What a task has written of one output in one batch; `temporary` is empty if there were no rows."""
+class FileOutput(OutputConnector):
+    """A directory of files, one or more per batch.
 
-    directory: str
-    batch_id: int
-    temporary: str
-    final: str
-    rows: int
-    bytes: int
-    generation: int = 1
-
-    def to_json(self) -> dict[str, str | int]:
-        return asdict(self)
-
-
-def stage(table: pa.Table, spec: OutputSpec, batch_id: int, part_name: str, attempt: str) -> Staged:
-    """Write the rows where no reader sees them yet. Works in any process that sees the directory.
-
-    part_name: tells the parts of a batch apart and is the same when the batch is run again; attempt: is not.
-    Raises OutputError if the directory cannot be written.
+    path: the directory, absolute. delimiter: of CSV.
     """
-    if spec.path is None:
-        raise OutputError(f"the output {spec.name!r} has no directory; give it a path")
-    final = f"{file_prefix(batch_id)}{part_name}.{spec.format}"
-    if table.num_rows == 0:
-        return Staged(str(spec.path), batch_id, "", final, 0, 0)
-    staging = spec.path / STAGING
-    temporary = staging / f"{batch_id:08d}-{part_name}-{attempt}.{spec.format}"
-    try:
-        staging.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            _write(table, spec, file)
-            file.flush()
-            os.fsync(file.fileno())
-            size = file.tell()
-    except OSError as error:
-        raise OutputError(f"the output {spec.name!r} cannot be written to {spec.path}: {error}") from error
-    return Staged(str(spec.path), batch_id, temporary.name, final, table.num_rows, size)
+
+    name: str
+    path: Path
+    format: str = "json"
+    delimiter: str = ","
+
+    @property
+    def folder(self) -> Path:
+        return self.path
+
+    def stage(self, rows: pa.Table, sender: str) -> pa.Table:
+        """Write the rows where no reader sees them yet. Works in any process that sees the directory.
+
+        Raises OutputError if the directory cannot be written.
+        """
+        part = part_name(sender)
+        if rows.num_rows == 0:
+            return pa.table({"part": [part], "temporary": [""]})
+        staging = self.path / STAGING
+        temporary = staging / f"{part}-{uuid.uuid4().hex[:8]}.{self.format}"
+        try:
+            staging.mkdir(parents=True, exist_ok=True)
+            with open(temporary, "wb") as file:
+                _write(rows, self, file)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise OutputError(
+                f"the output {self.name!r} cannot be written to {self.path}: {error}"
+            ) from error
+        return pa.table({"part": [part], "temporary": [temporary.name]})
+
+    def publish(self, batch: Batch, staged: Sequence[pa.Table]) -> Sequence[pa.Table]:
+        """Rename the files of a batch to their names. Raises OutputError if a staged file is gone."""
+        prefix = file_prefix(batch)
+        current: set[str] = set()
+        for part in (row for table in staged for row in table.to_pylist()):
+            if part["temporary"]:
+                final = f"{prefix}{part['part']}.{self.format}"
+                _publish(self.path / STAGING / part["temporary"], self.path / final)
+                current.add(final)
+        for file in self.path.glob(f"{prefix}*"):
+            if file.name not in current:
+                file.unlink(missing_ok=True)
+        for file in (self.path / STAGING).glob("*"):
+            file.unlink(missing_ok=True)
+        if self.path.is_dir():
+            sync_folder(self.path)
+        return ()
+
+    def withdraw(self, after: Batch) -> None:
+        named = re.compile(
+            re.escape(file_prefix(Batch(after.generation, 0))).replace("00000000", r"(\d{8,})")
+        )
+        for file in self.path.glob("part-*"):
+            found = named.match(file.name)
+            if found is not None and int(found[1]) > after.number:
+                file.unlink()
+
+    def identity(self, directory: Path) -> Mapping[str, Any]:
+        """A project that is moved as a whole, its job directory inside, is the same."""
+        path = os.path.relpath(self.path.resolve(), directory.resolve())
+        # What state on disk holds; `rows_shown` has been the same for every output.
+        return {"path": path, "format": self.format, "delimiter": self.delimiter, "rows_shown": 20}
+
+    def describe(self) -> str:
+        return str(self.path)
+
+    def check(self, ours: Collection[Path]) -> None:
+        if self.path not in ours and any(self.path.glob("part-*")):
+            raise OutputError(
+                f"the output {self.name!r} already holds files of another run in {self.path}\n"
+                "  hint: name another directory with --output, or replace them with --overwrite"
+            )
+
+    def clear(self, *, rows: bool) -> None:
+        for file in [*self.path.glob("part-*")] if rows else []:
+            file.unlink()
+        if (self.path / STAGING).is_symlink():  # files it leads to are not ours to remove
+            (self.path / STAGING).unlink()
+        for leftover in (self.path / STAGING).glob("*"):
+            leftover.unlink()
 
 
-def commit(staged: Sequence[Staged]) -> int:
-    """Make the rows of one batch visible, all manifests of it at once; the number of rows.
-
-    May be repeated after a crash in its middle. Raises OutputError if a staged file is gone.
-    """
-    for directory in sorted({each.directory for each in staged}):
-        parts = [each for each in staged if each.directory == directory]
-        root = Path(directory)
-        for part in parts:
-            if part.temporary:
-                _publish(root / STAGING / part.temporary, root / part.final)
-        current = {part.final for part in parts if part.temporary}
-        for batch_id, generation in {(part.batch_id, part.generation) for part in parts}:
-            _remove_rest(root, batch_id, generation, current)
-        if root.is_dir():
-            sync_folder(root)
-    return sum(each.rows for each in staged)
-
-
-def file_prefix(batch_id: int, generation: int = 1) -> str:
+def file_prefix(batch: Batch) -> str:
     """How the names of the files of a batch begin.
 
-    >>> file_prefix(7), file_prefix(7, generation=2)
+    >>> file_prefix(Batch(1, 7)), file_prefix(Batch(2, 7))
     ('part-00000007-', 'part-g0002-00000007-')
     """
-    return f"part-{batch_id:08d}-" if generation == 1 else f"part-g{generation:04d}-{batch_id:08d}-"
+    generation = "" if batch.generation == 1 else f"g{batch.generation:04d}-"
+    return f"part-{generation}{batch.number:08d}-"
 
 
-def _write(table: pa.Table, spec: OutputSpec, file: BinaryIO) -> None:
+def part_name(sender: str) -> str:
+    """A sender's name as part of a file name, another for each sender.
+
+    >>> part_name("toll/3"), part_name("stage 1 key group 0"), part_name("toll/gate 3")
+    ('toll-3', 'stage-1-key-group-0', 'toll-gate-3-d1ba67be46482b3b')
+    """
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", sender)
+    known = re.fullmatch(r"[A-Za-z0-9]+/[A-Za-z0-9]+|stage \d+ key group \d+", sender)
+    if known and len(plain) <= _MOST_CHARACTERS:
+        return plain
+    digest = hashlib.sha256(sender.encode(errors="surrogatepass")).hexdigest()
+    return f"{plain[:_MOST_CHARACTERS]}-{digest[:16]}"
+
+
+def _write(table: pa.Table, spec: FileOutput, file: BinaryIO) -> None:
     if spec.format == "json":
         for at in range(0, table.num_rows, _ROWS):
             file.write(_ended_lines(table.slice(at, _ROWS)))
@@ -124,13 +174,3 @@ def _publish(temporary: Path, final: Path) -> None:
     except FileNotFoundError as error:
         if not final.exists():  # else this commit is repeated, and had come this far
             raise OutputError(f"{temporary} was staged, but is gone; run the batch again") from error
-
-
-def _remove_rest(root: Path, batch_id: int, generation: int, current: set[str]) -> None:
-    for file in root.glob(f"{file_prefix(batch_id, generation)}*"):
-        if file.name not in current:
-            file.unlink(missing_ok=True)
-    for file in (root / STAGING).glob("*"):
-        stage_batch = file.name.split("-", 1)[0]
-        if stage_batch.isdigit() and int(stage_batch) <= batch_id:
-            file.unlink(missing_ok=True)

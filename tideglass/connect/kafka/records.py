@@ -13,7 +13,7 @@ import io
 import json
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import fastavro
 import numpy as np
@@ -22,7 +22,6 @@ import pyarrow.compute
 
 from tideglass.connect.formats.csv import row_bounds
 from tideglass.connect.formats.layout import csv_bytes, spread
-from tideglass.connect.kafka.topic import TopicOutput
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat
 from tideglass.core.json_sql import variant_json_sql
@@ -31,6 +30,9 @@ from tideglass.core.sql import query
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import Type, types_of
 from tideglass.core.values import to_variant
+
+if TYPE_CHECKING:
+    from tideglass.connect.kafka.output import TopicOutput
 
 pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 avro = cast("Any", fastavro)  # compiled; its functions carry no types

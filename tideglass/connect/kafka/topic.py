@@ -56,25 +56,6 @@ class TopicInput:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicOutput:
-    """A topic that takes rows, a message each.
-
-    key: the column whose text is the key of the message. partition: the column that says its partition;
-    where it is NULL, and without one, the connector chooses. options: further ones of Spark's Kafka sink.
-    """
-
-    name: str
-    servers: str
-    topic: str
-    format: TopicFormat = "json"
-    delimiter: str = ","
-    avro_schema: str | None = None
-    key: str | None = None
-    partition: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True)
 class HeldPartition:
     """What a broker holds of a partition of a topic, as one moment showed it.
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tideglass.connect.files.input import FileInput
+from tideglass.connect.files.output import FileOutput
+from tideglass.connect.output import Batch, OutputConnector
 from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.core.errors import FRESH, StateError, damaged
 from tideglass.core.time import BEFORE_ALL_TICKS, NANOSECONDS_PER_TICK, format_ticks
 from tideglass.job.directory import JobDirectory
 from tideglass.job.options import Job
-from tideglass.job.outputs import check_outputs, clear_outputs, withdraw
 from tideglass.job.progress.counts import COUNTS, Counts
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.stop_point import StopPoint, stop_point
@@ -97,14 +98,20 @@ def begin(job: Job, directory: JobDirectory, lookup: TopicLookup) -> RunSetup:
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
     if not replaces_rows:
         goes_on = plan.resume or plan.mode is not StartMode.BEGINNING
-        check_outputs(job.outputs, _written(directory, before) if before and goes_on else ())
+        ours = _written(directory, before) if before and goes_on else ()
+        for output in job.outputs.values():
+            output.check(ours)
     runs = read_runs(directory.journal)
 
     if replaces_rows:  # without its rows no state may be resumed, whatever happens from here on
         directory.manifest.unlink(missing_ok=True)
-    clear_outputs(job.outputs, rows=replaces_rows)
+    for output in job.outputs.values():
+        output.clear(rows=replaces_rows)
     if before is not None and plan.mode is StartMode.LAST_STOPPED and not plan.resume:
-        withdraw(_written(directory, before), before.start_plan.generation, last.batch)
+        # Rows of batches that were killed once their rows were there: the run gives them again.
+        after = Batch(before.start_plan.generation, -1 if last.batch is None else last.batch)
+        for output in _outputs_before(job, directory, before, identity):
+            output.withdraw(after)
     if job.options.fresh:
         IdleJournal(directory.idle_journal).forget()
         JournaledReferences(str(directory.reference), ()).forget()
@@ -264,6 +271,16 @@ def _written(directory: JobDirectory, before: Manifest) -> set[Path]:
     outputs = before.identity.outputs.values() if before.identity else ()
     paths = [words["path"] for words in outputs]
     return {(directory.path / path).resolve() for path in paths if path is not None}
+
+
+def _outputs_before(
+    job: Job, directory: JobDirectory, before: Manifest, now: Identity
+) -> list[OutputConnector]:
+    """The outputs the job has written to so far: folders, and of the others those that are still the same."""
+    known = before.identity.outputs if before.identity else {}
+    same = (job.outputs[name] for name, words in now.outputs.items() if words == known.get(name))
+    folders = (FileOutput(path.name, path) for path in _written(directory, before))
+    return [*folders, *(output for output in same if output.folder is None)]
 
 
 def _began_from(plan: StartPlan, batch: int | None) -> str:

@@ -18,8 +18,9 @@ from typing import Annotated, Any
 from pydantic import Field, TypeAdapter, ValidationError
 
 from tideglass.compile import Compiled
-from tideglass.connect.kafka.topic import TopicInput, TopicOutput
-from tideglass.connect.spec import InputSpec, OutputSpec, ReferenceSpec
+from tideglass.connect.kafka.topic import TopicInput
+from tideglass.connect.output import OutputConnector
+from tideglass.connect.spec import InputSpec, ReferenceSpec
 from tideglass.core.durable import replace_file, sealed, unsealed
 from tideglass.core.errors import FRESH, damaged
 from tideglass.core.tags import written
@@ -82,7 +83,7 @@ def identity_of(
     compiled: Compiled,
     settings: JobSettings,
     inputs: Mapping[str, InputSpec | ReferenceSpec | TopicInput],
-    outputs: Mapping[str, OutputSpec | TopicOutput],
+    outputs: Mapping[str, OutputConnector],
     directory: Path,
     *,
     finished_input: bool,
@@ -102,7 +103,7 @@ def identity_of(
             | {path: type_.value for path, type_ in needed.payload_types}
             for name, needed in sorted(topology.fields.items())
         },
-        outputs={name: _seen_from(directory, spec) for name, spec in sorted(outputs.items())},
+        outputs={name: each.identity(directory) for name, each in sorted(outputs.items())},
         finished_input=finished_input,
     )
 
@@ -113,14 +114,12 @@ def plan_hash(topology: Topology) -> str:
     return _hash(written(parts))
 
 
-def _seen_from(
-    directory: Path, spec: InputSpec | OutputSpec | ReferenceSpec | TopicInput | TopicOutput
-) -> dict[str, Any]:
+def _seen_from(directory: Path, spec: InputSpec | ReferenceSpec | TopicInput) -> dict[str, Any]:
     """A project that is moved as a whole, its job directory inside, is the same.
 
     So is a topic however it is reached: servers and options may change, and may be secret.
     """
-    if isinstance(spec, TopicInput | TopicOutput):
+    if isinstance(spec, TopicInput):
         left_out = ("name", "servers", "options", "most_messages", "starting")
         return {name: value for name, value in asdict(spec).items() if name not in left_out} | {"path": None}
     path = None if spec.path is None else os.path.relpath(spec.path.resolve(), directory.resolve())

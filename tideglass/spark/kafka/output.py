@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from tideglass.connect.kafka.topic import TopicOutput, resolved
+from tideglass.connect.kafka.topic import resolved
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import RECORDS_HEAD, Kind, Message
 
@@ -26,26 +26,21 @@ def with_heads(batch: DataFrame) -> DataFrame:
     return batch.withColumn("body", head)
 
 
-def write_records(batch: DataFrame, messages: Iterable[Message], topics: Mapping[int, TopicOutput]) -> None:
+def write_records(
+    batch: DataFrame, messages: Iterable[Message], options: Mapping[int, Mapping[str, str]]
+) -> None:
     """Write a batch's RECORDS to their topics. A batch that runs again is written again.
 
-    messages: those of the batch, which tell what there is to write. topics: by ordinal of the output.
+    messages: those of the batch, which tell what there is to write. options: of Spark's writer, by ordinal of
+    the output.
     """
     for ordinal in sorted({each.target for each in messages if each.kind is Kind.RECORDS}):
-        _write(batch.where(_is_records() & (fn.col("target") == ordinal)), topics[ordinal])
+        _write(batch.where(_is_records() & (fn.col("target") == ordinal)), options[ordinal])
 
 
-def _write(messages: DataFrame, topic: TopicOutput) -> None:
-    options = {name: resolved(value, os.environ) for name, value in topic.options.items()}
-    (
-        messages.select("body")
-        .mapInArrow(_records, _COLUMNS)
-        .write.format("kafka")
-        .option("kafka.bootstrap.servers", resolved(topic.servers, os.environ))
-        .options(**options)
-        .option("topic", resolved(topic.topic, os.environ))
-        .save()
-    )
+def _write(messages: DataFrame, options: Mapping[str, str]) -> None:
+    told = {name: resolved(value, os.environ) for name, value in options.items()}
+    messages.select("body").mapInArrow(_records, _COLUMNS).write.format("kafka").options(**told).save()
 
 
 def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

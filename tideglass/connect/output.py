@@ -1,0 +1,79 @@
+"""What a job asks of an output, whatever stands behind it; an output of a new kind is one class.
+
+in the tasks   stage(rows) ──▶ a table for the driver
+on the driver  check, clear ──▶ publish, batch by batch ──▶ (a later run) withdraw
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Batch:
+    """A batch of a job. Whenever the job begins anew, a generation begins, and numbers count from 0 again."""
+
+    generation: int
+    number: int
+
+
+class OutputConnector(Protocol):
+    """An output. Picklable: `stage` is called in the tasks, everything else on the driver.
+
+    A class that names this one as its base need write only what its output does otherwise.
+    """
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that is the output's alone; None for an output that has none."""
+        return None
+
+    @property
+    def kafka_options(self) -> Mapping[str, str] | None:
+        """Options of Spark's Kafka writer, where that writes what `stage` gives; else None.
+
+        `stage` then gives the columns key, value and partition, and `publish` is not called. A value may
+        refer to the environment (`${NAME}`).
+        """
+        return None
+
+    def stage(self, rows: pa.Table, sender: str) -> pa.Table:
+        """What `publish` needs for these rows: the rows, or where they were put, unseen by readers.
+
+        sender: tells the parts of a batch apart, and is the same when the batch is run again.
+        """
+        return rows
+
+    def publish(self, batch: Batch, staged: Sequence[pa.Table]) -> Sequence[pa.Table]:
+        """Make visible what the tasks staged in a batch; returns rows to show to who watches the run.
+
+        Called with the same batch again after a crash, and must then replace what it had written. Not called
+        for a batch without rows.
+        """
+        ...
+
+    def withdraw(self, after: Batch) -> None:
+        """Remove what is visible of later batches of that generation: a new generation gives it again."""
+
+    def identity(self, directory: Path) -> Mapping[str, Any]:
+        """What tells this output from another, as JSON, for the manifest in `directory`. Holds no secrets."""
+        ...
+
+    def describe(self) -> str:
+        """Where the rows go, in words for people."""
+        ...
+
+    def check(self, ours: Collection[Path]) -> None:
+        """See that a run does not mix its rows with those of another; changes nothing.
+
+        ours: the folders whose rows those of the run go on from. Raises OutputError.
+        """
+
+    def clear(self, *, rows: bool) -> None:
+        """Clear away what dead attempts staged; with `rows`, all rows too."""
