@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -42,13 +42,19 @@ _MOST_CHARACTERS = 120
 class FileOutput(OutputConnector):
     """A directory of files, one or more per batch.
 
-    path: the directory, absolute. delimiter: of CSV.
+    path: the directory. format: one of WRITERS. delimiter: of CSV.
     """
 
     name: str
     path: Path
     format: str = "json"
     delimiter: str = ","
+
+    def __post_init__(self) -> None:
+        if self.format not in WRITERS:
+            raise OutputError(
+                f"the output {self.name!r} has the format {self.format!r}; known are {', '.join(WRITERS)}"
+            )
 
     @property
     def folder(self) -> Path:
@@ -67,7 +73,7 @@ class FileOutput(OutputConnector):
         try:
             staging.mkdir(parents=True, exist_ok=True)
             with open(temporary, "wb") as file:
-                _write(rows, self, file)
+                WRITERS[self.format](rows, self.delimiter, file)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -152,14 +158,25 @@ def part_name(sender: str) -> str:
     return f"{plain[:_MOST_CHARACTERS]}-{digest[:16]}"
 
 
-def _write(table: pa.Table, spec: FileOutput, file: BinaryIO) -> None:
-    if spec.format == "json":
-        for at in range(0, table.num_rows, _ROWS):
-            file.write(_ended_lines(table.slice(at, _ROWS)))
-    elif spec.format == "csv":
-        file.write(csv_bytes(table, spec.delimiter))
-    else:
-        cast("Any", pyarrow.parquet).write_table(parquet_table(table), file)
+def _write_json(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
+    for at in range(0, table.num_rows, _ROWS):
+        file.write(_ended_lines(table.slice(at, _ROWS)))
+
+
+def _write_csv(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
+    file.write(csv_bytes(table, delimiter))
+
+
+def _write_parquet(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
+    cast("Any", pyarrow.parquet).write_table(parquet_table(table), file)
+
+
+#: How rows are written, by format, which is also how names of files end.
+WRITERS: dict[str, Callable[[pa.Table, str, BinaryIO], None]] = {
+    "json": _write_json,
+    "csv": _write_csv,
+    "parquet": _write_parquet,
+}
 
 
 def _ended_lines(table: pa.Table) -> Any:
