@@ -15,7 +15,7 @@ import pytest
 
 from tideglass.core.errors import StateError
 from tideglass.job.directory import JobDirectory
-from tideglass.job.lock import SILENT_SECONDS, RunLock, running
+from tideglass.job.lock import STALE_SECONDS, RunLock, running
 
 HOLDS = """
 import sys, time
@@ -82,7 +82,7 @@ def test_a_holder_on_another_machine_counts_while_it_shows_life(directory: JobDi
     with pytest.raises(StateError, match="process 7 on elsewhere, since 1970-01-01"):
         RunLock(directory).__enter__()
     assert running(directory) is not None
-    long_ago = time.time() - SILENT_SECONDS - 1
+    long_ago = time.time() - STALE_SECONDS - 1
     os.utime(directory.status, (long_ago, long_ago))
     assert running(directory) is None
     with RunLock(directory):

@@ -33,10 +33,10 @@ from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.reference.references import NO_REFERENCES
 from tideglass.core.events import Fields
 from tideglass.core.time import parse_ticks
-from tideglass.engine.emit_filter import emitted_messages
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, for_driver
+from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.read_from import ANEW
 from tideglass.ingress.stream import IngressTask

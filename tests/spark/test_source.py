@@ -20,10 +20,10 @@ from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.values import rows_of
-from tideglass.engine.emit_filter import emitted_messages
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import OUTPUT_KINDS, Kind, Message
+from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.decisions import Counters
 from tideglass.ingress.idle_periods import IdlePeriod

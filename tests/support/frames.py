@@ -15,10 +15,10 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
 from tideglass.connect.reference.references import InlineRows, inline_rows
 from tideglass.core.events import Fields
-from tideglass.engine.emit_filter import emitted_messages
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, for_driver, json_body
+from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.read_from import ANEW, InputBegin

@@ -18,11 +18,11 @@ from tideglass.connect.reference.references import NO_REFERENCES, References, in
 from tideglass.core.errors import EvaluationError, QueryError
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP
-from tideglass.engine.emit_filter import OutputFilter
 from tideglass.engine.exchange import RowSink, Sink
 from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.engine.key_group import KeyGroupTask, joint
 from tideglass.engine.messages import Kind, Message
+from tideglass.engine.output_filter import OutputFilter
 from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
 from tideglass.ingress.scan import Chunk, IdleTime, ScanState
 from tideglass.job.report.metrics import Metrics

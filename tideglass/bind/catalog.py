@@ -106,7 +106,7 @@ class Environment:
         """The field of an event that `text` names."""
         return text.lower() if self.lower_cases_fields else text
 
-    def silent(self) -> Environment:
+    def unreported(self) -> Environment:
         """The same environment for binding something a second time, with its errors already reported."""
         return replace(self, diagnostics=Diagnostics())
 

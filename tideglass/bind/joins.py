@@ -209,8 +209,8 @@ class JoinChain:
         partitioned = join.relation.partition_by
         if partitioned is None or not self.partition_keys:
             return
-        silent = self.environment.silent()
-        reader = Expressions(Scope((right,), silent), silent, PARTITION_BY)
+        again = self.environment.unreported()
+        reader = Expressions(Scope((right,), again), again, PARTITION_BY)
         for n, key in enumerate(partitioned.exprs):
             mine = self.partition_keys[n] if n < len(self.partition_keys) else None
             if not self._are_equal(mine, reader.value(key)):

@@ -128,7 +128,9 @@ class Sources:
             # The same keys once more, as the readers of the scan name them.
             named = replace(raw, raw=False)
             read = Expressions(
-                Scope((named,), self.environment.silent()), self.environment.silent(), TIMESTAMP_BY
+                Scope((named,), self.environment.unreported()),
+                self.environment.unreported(),
+                TIMESTAMP_BY,
             )
             keys = [
                 SubstreamKey(self.environment.words(key.span) or "key", read.value(key))
@@ -196,8 +198,8 @@ class Sources:
 
     def partition_keys(self, relation: tree.Relation, named: Relation) -> tuple[Expr, ...]:
         """What PARTITION BY of a source that is bound already says, as its readers name the columns."""
-        silent = self.environment.silent()
-        reader = Expressions(Scope((replace(named, prefix=""),), silent), silent, PARTITION_BY)
+        again = self.environment.unreported()
+        reader = Expressions(Scope((replace(named, prefix=""),), again), again, PARTITION_BY)
         return (
             tuple(reader.value(key) for key in relation.partition_by.exprs) if relation.partition_by else ()
         )

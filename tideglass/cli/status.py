@@ -22,7 +22,7 @@ from tideglass.cli.job import (
 if TYPE_CHECKING:
     from tideglass.job.report.status import InputStatus, Status
 
-_BEGUN = {
+_START_WORDS = {
     "beginning": "at the beginning",
     "now": "at the time of its start",
     "time": "at an output time",
@@ -55,7 +55,7 @@ def status_lines(found: Status) -> list[str]:
     lines = [
         state_line(found),
         f"  {found.cause}",
-        f"  state of generation {found.generation}, begun {_BEGUN[found.mode]}",
+        f"  state of generation {found.generation}, begun {_START_WORDS[found.mode]}",
         f"  {batches_text(found.batches)}, {found.events:,} events in this run",
     ]
     if found.catching_up is not None:

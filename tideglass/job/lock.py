@@ -19,7 +19,7 @@ from tideglass.core.errors import StateError
 from tideglass.job.directory import JobDirectory
 
 #: A run writes its status every two seconds; one that has not for so long is taken for dead.
-SILENT_SECONDS = 60.0
+STALE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _holder(directory: JobDirectory) -> Holder | None:
 
 def _shows_life(directory: JobDirectory) -> bool:
     try:
-        return time.time() - directory.status.stat().st_mtime < SILENT_SECONDS
+        return time.time() - directory.status.stat().st_mtime < STALE_SECONDS
     except FileNotFoundError:
         return False
 

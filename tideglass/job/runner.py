@@ -31,8 +31,8 @@ from tideglass.core.errors import ProjectError, TideglassError
 from tideglass.core.file_names import folder_name
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.core.types import ARRIVAL, PARTITION
-from tideglass.engine.emit_filter import OutputFilter, emitted_messages
 from tideglass.engine.messages import Kind, Message
+from tideglass.engine.output_filter import OutputFilter, emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.job.arrival_warnings import arrival_warnings

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
-from tideglass.engine.emit_filter import emitted_messages
 from tideglass.engine.exchange import Sink
 from tideglass.engine.messages import Kind, Message, for_driver, raise_failure
+from tideglass.engine.output_filter import emitted_messages
 from tideglass.plan.topology import Topology
 from tideglass.spark.checkpoint import relocate
 from tideglass.spark.errors import explained

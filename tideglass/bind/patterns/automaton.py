@@ -105,9 +105,9 @@ def _enter(
 ) -> Iterator[_Step]:
     match pattern:
         case tree.PatternAny():
-            yield ANY_EVENT, _begun(rest)
+            yield ANY_EVENT, _started(rest)
         case tree.PatternName(name=name):
-            yield variables[name.text.casefold()], _begun(rest)
+            yield variables[name.text.casefold()], _started(rest)
         case tree.PatternSequence(parts=(part,)):
             yield from _enter(part, rest, variables, seen)
         case tree.PatternSequence(parts=(part, *others)):
@@ -124,12 +124,12 @@ def _enter(
                 yield from _steps(rest, variables, seen)
 
 
-def _begun(left: _Left) -> _Left:
+def _started(left: _Left) -> _Left:
     """What is left behind an event: every repetition under way has it."""
     match left:
         case _Done():
             return left
         case _Then(pattern=pattern, rest=rest):
-            return _Then(pattern, _begun(rest))
+            return _Then(pattern, _started(rest))
         case _Again(part=part, least=least, most=most, rest=rest):
-            return _Again(part, least, most, _begun(rest), empty=False)
+            return _Again(part, least, most, _started(rest), empty=False)

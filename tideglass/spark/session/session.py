@@ -158,7 +158,7 @@ class _Session(threading.Thread):
         return self._made
 
 
-_begun: list[_Session] = []
+_starting: list[_Session] = []
 
 
 def begin_session(
@@ -167,7 +167,7 @@ def begin_session(
     """Begin to make what `local_session` gives, which takes seconds, while the caller does something else."""
     session = _Session(cores, log, libraries or Libraries())
     session.start()
-    _begun.append(session)
+    _starting.append(session)
 
 
 def local_session(
@@ -179,8 +179,8 @@ def local_session(
     libraries: none when None. A session that is begun is waited for; one that is already there is used as it
     is, except for the settings above.
     """
-    if _begun:
-        return _begun.pop().wait()
+    if _starting:
+        return _starting.pop().wait()
     return _make(cores, log, libraries or Libraries())
 
 

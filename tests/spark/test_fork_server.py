@@ -1,4 +1,4 @@
-"""Processes that the nursery makes are what a Python interpreter would have been, and end when they must."""
+"""Processes that the fork server makes are what a Python interpreter would have been."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODULES = {
     """,
     "fails": "raise ValueError('on purpose')",
 }
-#: As a job does: a nursery is started, and the job goes on.
+#: As a job does: a fork server is started, and the job goes on.
 JOB = """
 import sys, time
 from tideglass.spark.session.fork_server import start_fork_server
@@ -41,7 +41,7 @@ sys.stdin.read()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the modules are; the nursery finds them as its job does."""
+    """Where the modules are; the fork server finds them as its job does."""
     made = tmp_path_factory.mktemp("modules")
     for name, text in MODULES.items():
         lines = text.strip("\n").splitlines()
@@ -138,13 +138,13 @@ def test_a_process_whose_launcher_is_killed_is_killed(program: str) -> None:
     until(lambda: not psutil.pid_exists(pid))
 
 
-def test_a_nursery_ends_with_its_job_and_calls_are_answered_all_the_same(
+def test_a_fork_server_ends_with_its_job_and_calls_are_answered_all_the_same(
     job: subprocess.Popen[str], program: str, folder: Path
 ) -> None:
-    (nursery,) = psutil.Process(job.pid).children()
+    (fork_server,) = psutil.Process(job.pid).children()
     job.kill()
     job.wait()
-    until(lambda: not nursery.is_running())
+    until(lambda: not fork_server.is_running())
     until(lambda: not Path(program).parent.exists())
     launcher = Path(__file__).parents[2] / "tideglass" / "spark" / "launcher.py"
     done = subprocess.run(
@@ -155,4 +155,4 @@ def test_a_nursery_ends_with_its_job_and_calls_are_answered_all_the_same(
         cwd=folder,
     )
     assert (done.returncode, json.loads(done.stdout)["name"]) == (3, "__main__")
-    assert "no nursery" in done.stderr
+    assert "no fork_server" in done.stderr
