@@ -431,7 +431,7 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
     return InputSpec.model_validate(
         {
             "name": name,
-            "path": path,
+            "path": path.absolute(),  # Spark's processes may have started in another folder
             "format": _format(given, known, path),
             "partitions": "folders" if partitions == "folders" else "none",
             "arrival": None if arrival is None else {"path": arrival.split("."), "format": arrival_format},
