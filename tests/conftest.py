@@ -5,8 +5,9 @@ from hypothesis import settings
 
 from support.depth import DEEP
 
-settings.register_profile("deep", max_examples=DEEP)
-settings.register_profile("default", max_examples=DEEP // 4)
+# No deadline: how long an example takes tells of what else the machine does.
+settings.register_profile("deep", max_examples=DEEP, deadline=None)
+settings.register_profile("default", max_examples=DEEP // 4, deadline=None)
 settings.load_profile("default")
 
 

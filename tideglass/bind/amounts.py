@@ -8,6 +8,7 @@ from tideglass.core.suggest import did_you_mean
 from tideglass.core.time import UNIT_TICKS
 from tideglass.functions.catalogue import DATEPARTS
 from tideglass.lang import nodes as tree
+from tideglass.lang.builder import BEYOND_BIGINT
 from tideglass.plan.windows import LONGEST_TICKS
 
 #: Longer than any time there is; stands for what a float holds no number for.
@@ -18,7 +19,7 @@ def constant(node: tree.Expr) -> int | float | None:
     """The number a literal with optional signs stands for, or None when `node` is no such constant."""
     match node:
         case tree.Literal(value=int() | float() as value):
-            return value
+            return float(value) if value == BEYOND_BIGINT else value  # it is no whole number of the language
         case tree.Unary(op="-", operand=operand):
             inner = constant(operand)
             return None if inner is None else -inner
