@@ -90,7 +90,7 @@ UNLIMITED: dict[str, Callable[[int], str]] = {
     "steps_that_double": _steps("SELECT v - v AS v FROM i", "SELECT v+v AS v FROM"),
     "steps_that_filter": lambda n: (
         "WITH s0 AS (SELECT v FROM i)"
-        + "".join(f", s{k} AS (SELECT v FROM s{k - 1} WHERE v > 0)" for k in range(1, n))
+        + "".join(f", s{k} AS (SELECT v FROM s{k - 1} WHERE v > -{k})" for k in range(1, n))
         + f" SELECT v FROM s{n - 1}"
     ),
 }
