@@ -146,7 +146,7 @@ def test_a_fork_server_ends_with_its_job_and_calls_are_answered_all_the_same(
     job.wait()
     until(lambda: not fork_server.is_running())
     until(lambda: not Path(program).parent.exists())
-    launcher = Path(__file__).parents[2] / "tideglass" / "spark" / "launcher.py"
+    launcher = Path(__file__).parents[2] / "tideglass" / "spark" / "session" / "fork_client.py"
     done = subprocess.run(
         [sys.executable, "-I", "-S", launcher, str(folder / "no socket"), "-m", "tells"],
         input="",
@@ -155,4 +155,4 @@ def test_a_fork_server_ends_with_its_job_and_calls_are_answered_all_the_same(
         cwd=folder,
     )
     assert (done.returncode, json.loads(done.stdout)["name"]) == (3, "__main__")
-    assert "no fork_server" in done.stderr
+    assert "no fork server" in done.stderr
