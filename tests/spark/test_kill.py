@@ -94,6 +94,7 @@ class TollProject:
             "-m",
             "tideglass.cli.main",
             "run",
+            "--allow-outside",
             str(self.folder),
             "--once",
             "--cores",
