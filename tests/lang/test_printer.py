@@ -43,7 +43,7 @@ members = st.one_of(names, st.sampled_from(["0", "12", "select", "from"]).map(n.
 columns = st.builds(lambda first, rest: n.Column((first, *rest)), names, st.lists(members, max_size=2))
 literals = st.one_of(
     st.none(),
-    st.integers(min_value=0, max_value=2**70),
+    st.integers(min_value=0, max_value=2**63 - 1),
     st.floats(min_value=0, allow_nan=False, allow_infinity=False),
     st.text(max_size=5),
 ).map(n.Literal)
