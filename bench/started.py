@@ -82,7 +82,8 @@ class Project:
     def command(self, name: str, cores: int, *more: str) -> list[str]:
         """A command of tideglass on it."""
         tideglass = [sys.executable, "-m", "tideglass.cli.main"]
-        return [*tideglass, name, str(self.folder), "--cores", str(cores), *more]
+        own_data = "--allow-outside"  # the data lies beside the project
+        return [*tideglass, name, str(self.folder), own_data, "--cores", str(cores), *more]
 
 
 @dataclass
