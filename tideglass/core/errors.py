@@ -14,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+#: Characters shown of a line of the query, and of these before the piece a message is about.
+_SHOWN_CHARACTERS, _SHOWN_BEFORE = 110, 40
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -52,18 +55,30 @@ class Diagnostic:
     def render(self, source: Source) -> str:
         """The message with its place, the line, carets under the piece, and the hint."""
         line, column = source.line_column(self.span.start)
-        text = (source.text.splitlines() or [""])[min(line, source.text.count("\n") + 1) - 1 :][:1]
-        shown = (text[0] if text else "").replace("\t", " ")
-        width = max(1, min(self.span.end - self.span.start, len(shown) - column + 1))
+        text = source.text.split("\n")[line - 1].rstrip("\r").replace("\t", " ")
+        shown, carets = _excerpt(text, column - 1, self.span.end - self.span.start)
         warning = "warning " if self.severity == "warning" else ""
         lines = [
             f"{source.name}:{line}:{column}: {warning}[{self.code}] {self.message}",
             f"  {shown}",
-            f"  {' ' * (column - 1)}{'^' * width}",
+            f"  {carets}",
         ]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+
+def _excerpt(line: str, start: int, length: int) -> tuple[str, str]:
+    """What is shown of a line, and the carets below it; of a long line only what surrounds the piece.
+
+    >>> _excerpt("SELECT a", 7, 1)
+    ('SELECT a', '       ^')
+    """
+    first = 0 if len(line) <= _SHOWN_CHARACTERS else max(0, start - _SHOWN_BEFORE)
+    last = min(len(line), first + _SHOWN_CHARACTERS)
+    opening, closing = "… " if first else "", " …" if last < len(line) else ""
+    width = max(1, min(length, last - start))
+    return opening + line[first:last] + closing, " " * (len(opening) + start - first) + "^" * width
 
 
 def _by_place(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
