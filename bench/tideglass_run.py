@@ -10,6 +10,7 @@ from kafka_jars import connector
 from programs import answer, arguments
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import compile_query
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.output import FileOutput
 from tideglass.connect.kafka.topic import TopicInput
 from tideglass.connect.spec import Arrival, InputSpec, ReferenceSpec
@@ -53,12 +54,14 @@ def main() -> None:
         inputs={}
         if options.topic
         else {
-            name: InputSpec(
-                name=name,
-                path=options.data / name,
-                format=options.format,
-                partitions="folders",
-                arrival=arrival,
+            name: FileInput(
+                InputSpec(
+                    name=name,
+                    path=options.data / name,
+                    format=options.format,
+                    partitions="folders",
+                    arrival=arrival,
+                )
             )
             for name in compiled.topology.fields
         },

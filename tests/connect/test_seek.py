@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from support.depth import depth
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.files.seek import Found, place_of, seek
+from tideglass.connect.files.seek import place_of, seek
+from tideglass.connect.source import SeekResult
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.events import Fields
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
@@ -51,7 +52,7 @@ def by_field(path: Path, **more: Any) -> FileInput:
     return FileInput(InputSpec(name="in", path=path, arrival=Arrival(path=("arrived",))), **more)
 
 
-def read_behind(source: FileInput, found: Found) -> list[tuple[int, int]]:
+def read_behind(source: FileInput, found: SeekResult) -> list[tuple[int, int]]:
     """Offset and number of the events from a place on."""
     end = source.latest(source.latest({"0": found.position}))
     chunks = source.read("0", found.position, end["0"], N)
@@ -79,7 +80,7 @@ def test_reading_begins_with_the_first_event_that_arrived_late_enough(
     every = source.latest({})["0"]
     found = seek(source, "0", every, seconds * TICKS_PER_SECOND)
     behind = read_behind(source, found)
-    whole = read_behind(source, Found([], 0))
+    whole = read_behind(source, SeekResult([], 0))
     assert behind == whole[len(whole) - len(behind) :]
     assert all(offset >= found.next_offset for offset, _ in behind)
     numbers = [n for _, n in behind]
@@ -115,7 +116,7 @@ def test_a_place_is_found_again_by_the_offset_of_its_event(
     write(folder / f"a.{suffix}", rows(20)[:10])
     write(folder / f"b.{suffix}", rows(20)[10:])
     source = by_field(folder)
-    whole = read_behind(source, Found([], 0))
+    whole = read_behind(source, SeekResult([], 0))
     offset = whole[place][0] if place < len(whole) else whole[-1][0] + (1 << 41)
     found = place_of(source, "0", source.latest({})["0"], offset)
     behind = read_behind(source, found)
@@ -136,7 +137,7 @@ def test_a_recorded_order_is_read_first_and_as_it_was(tmp_path: Path) -> None:
         position = again.latest(position, 60)
     assert position == recorded
     before = len(position["0"])
-    numbers = [n for _, n in read_behind(again, Found([], 0))]
+    numbers = [n for _, n in read_behind(again, SeekResult([], 0))]
     assert numbers == [*range(10, 25), *range(10)]
     assert before == 1
 
@@ -145,8 +146,8 @@ def test_what_was_emptied_keeps_the_places_of_the_others(tmp_path: Path) -> None
     write(tmp_path / "a.json", rows(4))
     write(tmp_path / "b.json", rows(8)[4:])
     source = by_field(tmp_path)
-    whole = read_behind(source, Found([], 0))
+    whole = read_behind(source, SeekResult([], 0))
     name, _, end, arrival, _ = source.latest({})["0"][0]
     emptied = {"0": [[name, end, end, arrival], source.latest({})["0"][1]]}
     (tmp_path / "a.json").unlink()
-    assert read_behind(by_field(tmp_path, recorded=emptied), Found([], 0)) == whole[4:]
+    assert read_behind(by_field(tmp_path, recorded=emptied), SeekResult([], 0)) == whole[4:]

@@ -10,9 +10,10 @@ import fastavro
 import pyarrow as pa
 import pytest
 
+from tideglass.connect.environment import resolved
 from tideglass.connect.kafka.output import TopicOutput
 from tideglass.connect.kafka.records import RECORD_SCHEMA, records
-from tideglass.connect.kafka.topic import TopicInput, resolved
+from tideglass.connect.kafka.topic import TopicInput
 from tideglass.core.errors import OutputError, ProjectError
 from tideglass.core.rows import table_of
 from tideglass.core.types import Type

@@ -142,7 +142,7 @@ def job(
     more: a folder of files beside it.
     """
     topic = TopicInput("sensor", "b:9092", "sensor-1", starting=starting, options=options or {})
-    inputs = {"sensor": ProjectInput("sensor", "stream", "Kafka", topic=topic)}
+    inputs = {"sensor": ProjectInput("sensor", "stream", "Kafka", live=topic)}
     if more is not None:
         inputs["more"] = ProjectInput("more", "stream", "local file", more, "json")
     project = replace(load_project(bench.folder), inputs=inputs)

@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from tideglass.cli.main import app, main
-from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.output import FileOutput
 from tideglass.connect.reference.files import FileReference
 from tideglass.core.errors import InputError, ProjectError
@@ -86,9 +85,9 @@ def test_a_path_that_leads_out_needs_a_word_on_the_command_line(tmp_path, outsid
     with pytest.raises(ProjectError, match=r"lies outside of the project.*--input i=PATH.*--allow-outside"):
         job_of(folder)
     named = job_of(folder, inputs={"i": outside / "rows.json"})
-    assert FileInput(named.inputs["i"]).paths("0") == [outside / "rows.json"]
+    assert named.inputs["i"].paths("0") == [outside / "rows.json"]
     if "none" not in path:
-        files = FileInput(job_of(folder, allow_outside=True).inputs["i"]).paths("0")
+        files = job_of(folder, allow_outside=True).inputs["i"].paths("0")
         assert any(file.resolve() == outside / "rows.json" for file in files)
 
 
@@ -127,8 +126,9 @@ def test_a_path_of_a_network_is_outside(tmp_path):
 )
 def test_a_path_inside_may_be_written_in_any_way(tmp_path, path):
     inside = tmp_path / "p" / "Inputs" / "data.json"
-    spec = job_of(project(tmp_path, str(inside) if path == "absolute" else path or "data.json")).inputs["i"]
-    assert FileInput(spec).paths("0")[0].resolve() == inside
+    named = str(inside) if path == "absolute" else path or "data.json"
+    source = job_of(project(tmp_path, named)).inputs["i"]
+    assert source.paths("0")[0].resolve() == inside
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "file in a folder", "folder of a partition", "circle"])
@@ -141,7 +141,7 @@ def test_a_link_that_leads_out_is_not_followed(tmp_path, outside, kind):
     link.symlink_to(target.get(kind, outside))
 
     def files(allow_outside: bool) -> list[Path]:
-        found = FileInput(job_of(folder, allow_outside).inputs["i"])
+        found = job_of(folder, allow_outside).inputs["i"]
         return [path for name in found.partitions() for path in found.paths(name)]
 
     with pytest.raises((ProjectError, InputError), match=r"(outside|out) of the project|looked for"):
@@ -153,19 +153,19 @@ def test_a_link_that_leads_out_is_not_followed(tmp_path, outside, kind):
 def test_a_link_that_stays_inside_is_followed(tmp_path):
     folder = project(tmp_path, "link.json")
     (folder / "Inputs" / "link.json").symlink_to("data.json")
-    assert FileInput(job_of(folder).inputs["i"]).paths("0")
+    assert job_of(folder).inputs["i"].paths("0")
 
 
 def test_a_project_behind_a_link_is_inside_of_itself(tmp_path):
     folder = project(tmp_path)
     (tmp_path / "link").symlink_to(folder)
-    assert FileInput(job_of(tmp_path / "link").inputs["i"]).paths("0")
+    assert job_of(tmp_path / "link").inputs["i"].paths("0")
     (tmp_path / "q2.asaql").symlink_to(folder / "q.asaql")
     assert load_project(tmp_path / "q2.asaql").query.text == QUERY
 
 
 def test_bounds_are_no_part_of_what_a_job_is(tmp_path):
-    spec = job_of(project(tmp_path)).inputs["i"]
+    spec = job_of(project(tmp_path)).inputs["i"].spec
     assert "bounds" not in spec.model_dump()
     assert '"bounds"' not in spec.model_dump_json()
 
@@ -337,7 +337,7 @@ def test_the_name_of_an_output_is_no_path(tmp_path, name):
 def test_names_of_outputs_lead_to_folders_of_their_own(tmp_path):
     query = "\n".join(f"SELECT a INTO [{name}] FROM i" for name in NAMES)
     outputs = job_of(write(project(tmp_path), {"q.asaql": query})).outputs
-    assert len({output.folder for output in outputs.values()}) == len(NAMES)
+    assert len({output.own_folder() for output in outputs.values()}) == len(NAMES)
 
 
 @pytest.mark.parametrize("link", ["LocalRunOutputs", "LocalRunOutputs/o"])

@@ -126,9 +126,9 @@ def test_how_files_take_turns_is_said_by_the_project_or_the_command(folder):
     local = {"InputAlias": "i", "Type": "Data Stream", "Format": "Json", "ScriptType": "InputMock"}
     said = local | {"FilePath": "../hub/0/a.json", "Rotation": "CopyTruncate"}
     (folder / "Inputs" / "Local_i.json").write_text(json.dumps(said))
-    assert planned(folder).inputs["i"].rotation == "copytruncate"
-    assert planned(folder, f"i={file},rotation=rename").inputs["i"].rotation == "rename"
-    assert planned(folder, f"i={file},rotation=none").inputs["i"].rotation == "none"
+    assert planned(folder).inputs["i"].spec.rotation == "copytruncate"
+    assert planned(folder, f"i={file},rotation=rename").inputs["i"].spec.rotation == "rename"
+    assert planned(folder, f"i={file},rotation=none").inputs["i"].spec.rotation == "none"
     with pytest.raises(ProjectError, match="name the file that is written to"):
         planned(folder, f"i={folder}/hub/0,rotation=copytruncate")
     with pytest.raises(ProjectError, match="did you mean 'rename'"):

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.output import FileOutput
 from tideglass.connect.kafka.output import TopicOutput
 from tideglass.connect.kafka.topic import TopicInput
-from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
 from tideglass.job.runner import plan_job
@@ -54,7 +54,7 @@ def project(folder: Path, given: dict[str, Any] = INPUT, written: dict[str, Any]
 
 def test_topics_are_read_as_the_files_say(tmp_path: Path) -> None:
     loaded = load_project(project(tmp_path))
-    assert loaded.inputs["clicks"].topic == TopicInput(
+    assert loaded.inputs["clicks"].live == TopicInput(
         "clicks",
         "${SERVERS}",
         "clicks-topic",
@@ -86,7 +86,7 @@ def test_a_run_uses_topics_only_when_it_is_live(tmp_path: Path) -> None:
     mixed = plan_job(
         loaded, RunOptions(live=True, inputs={"CLICKS": events}, outputs={"counts": str(tmp_path / "rows")})
     )
-    assert isinstance(mixed.inputs["clicks"], InputSpec)
+    assert isinstance(mixed.inputs["clicks"], FileInput)
     assert isinstance(mixed.outputs["counts"], FileOutput)
     assert not mixed.topics
 

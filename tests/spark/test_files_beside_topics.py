@@ -28,7 +28,6 @@ from support.depth import depth
 from support.project_on_disk import write
 from support.times import at
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE, FrameSpec, chunks_of_frame
-from tideglass.connect.files.input import FileInput
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.reference.references import NO_REFERENCES
 from tideglass.core.events import Fields
@@ -166,7 +165,7 @@ class Run:
         project = replace(
             load_project(self.folder),
             inputs={
-                "a": ProjectInput("a", "stream", "Kafka", topic=topic),
+                "a": ProjectInput("a", "stream", "Kafka", live=topic),
                 "b": replace(files, partitions="folders"),
             },
         )
@@ -189,7 +188,7 @@ class Run:
     def source(self) -> JobReader:
         began = self.read_plan.read_plan
         inputs = tuple(
-            FileInput(spec, began.recorded.get(name, {})) for name, spec in self.job.inputs.items()
+            each.reading_again(began.recorded.get(name, {})) for name, each in self.job.inputs.items()
         )
         topology = self.job.compiled.topology
         return JobReader(

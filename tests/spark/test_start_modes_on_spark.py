@@ -13,7 +13,6 @@ import pytest
 from support.project_on_disk import SMALL_BATCH_BYTES, OnDisk, disordered, stop_when
 from support.times import at
 from tideglass.cli.status import status_lines
-from tideglass.connect.files.input import FileInput
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.time import parse_ticks
 from tideglass.job.directory import JobDirectory
@@ -174,7 +173,7 @@ def test_the_experiment_reads_what_a_restart_reads_and_leaves_nothing_behind(
     project = make(tmp_path / "job", spark)
     loaded = load_project(project.folder)
     job = plan_job(loaded, RunOptions(once=True))
-    streams = [each for spec in job.inputs.values() for each in measured(FileInput(spec))]
+    streams = [each for spec in job.inputs.values() for each in measured(spec)]
     newest_ticks = max(each.newest_ticks or 0 for each in streams)
     before = sorted(project.folder.rglob("*"))
     took = experiment(loaded, RunOptions(once=True, key_groups=2), newest_ticks, spark)

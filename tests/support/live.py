@@ -102,7 +102,7 @@ class Live:
         }
         return replace(
             load_project(self.folder),
-            inputs={"events": ProjectInput("events", "stream", "Kafka", topic=topic)},
+            inputs={"events": ProjectInput("events", "stream", "Kafka", live=topic)},
             outputs={name: ProjectOutput(name, "Kafka", connector=each) for name, each in outputs.items()},
         )
 

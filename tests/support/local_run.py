@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideglass.connect.files.input import FileInput
 from tideglass.connect.reference.references import inline_rows
 from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
@@ -18,8 +17,8 @@ def rows_of_job(job: Job) -> dict[str, list[dict[str, Any]]]:
     """The rows of every output, in the order of their timestamps."""
     topology = job.compiled.topology
     batches: list[PartitionBatch] = []
-    for name, spec in job.inputs.items():
-        files, needed = FileInput(spec), topology.fields[name]
+    for name, files in job.inputs.items():
+        needed = topology.fields[name]
         fields = Fields(needed.paths, needed.whole, needed.payload_types)
         ends = files.latest({})
         for partition, number in partition_numbers(list(ends)).items():

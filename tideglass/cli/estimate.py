@@ -46,7 +46,6 @@ def estimate(
 
     from rich.console import Console
 
-    from tideglass.connect.files.input import FileInput
     from tideglass.core.errors import ProjectError
     from tideglass.core.time import format_ticks
     from tideglass.job.estimate.estimate import Pace, measured
@@ -69,8 +68,8 @@ def estimate(
         raise ProjectError(f"the query reads no input {unknown[0]!r}; it reads {', '.join(job.inputs)}")
     streams = [
         replace(each, events_per_second=rate_of.get(name, each.events_per_second))
-        for name, spec in job.inputs.items()
-        for each in measured(FileInput(spec))
+        for name, source in job.inputs.items()
+        for each in measured(source)
     ]
     console = Console(highlight=False)
     newest_ticks = max((each.newest_ticks for each in streams if each.newest_ticks is not None), default=None)

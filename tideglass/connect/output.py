@@ -29,9 +29,8 @@ class OutputConnector(Protocol):
     A class that names this one as its base need write only what its output does otherwise.
     """
 
-    @property
-    def folder(self) -> Path | None:
-        """The folder that is the output's alone; None for an output that has none."""
+    def own_folder(self) -> Path | None:
+        """The folder that no other output may write to; None for an output that has none."""
         return None
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from tideglass.connect.formats.decoded import LINE
 from tideglass.connect.formats.json.decode import decode_json
-from tideglass.connect.source import PartitionPosition
+from tideglass.connect.source import PartitionPosition, StreamInput
 from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
 from tideglass.core.time import parse_ticks
@@ -27,7 +28,7 @@ PARTITION_FIELD = "_partition"
 
 
 @dataclass(frozen=True, slots=True)
-class RowsInput:
+class RowsInput(StreamInput):
     """Rows in the order of their arrival; a row's place among them is its offset.
 
     batch_rows: how many a batch takes, over all partitions.
@@ -37,7 +38,13 @@ class RowsInput:
     rows: tuple[Row, ...]
     batch_rows: int
 
-    def partitions(self) -> dict[str, list[tuple[int, Row]]]:
+    def identity(self, directory: Path) -> Mapping[str, Any]:
+        return {"rows": len(self.rows)}
+
+    def partitions(self) -> list[str]:
+        return list(self._numbered())
+
+    def _numbered(self) -> dict[str, list[tuple[int, Row]]]:
         """The numbered rows of each partition; there is always a partition 0."""
         found: dict[int, list[tuple[int, Row]]] = {0: []}
         for number, row in enumerate(self.rows):
@@ -51,7 +58,7 @@ class RowsInput:
         taken = sum(_count(pieces) for pieces in position.values()) + self.batch_rows
         return {
             partition: [["rows", 0, sum(number < taken for number, _ in rows), 0]]
-            for partition, rows in self.partitions().items()
+            for partition, rows in self._numbered().items()
         }
 
     def read(
@@ -62,18 +69,14 @@ class RowsInput:
         fields: Fields,
         level: str = "1.2",
     ) -> Iterator[Chunk]:
-        rows = self.partitions()[partition][_count(start) : _count(end)]
+        rows = self._numbered()[partition][_count(start) : _count(end)]
         if rows:
             yield chunk_of_rows(self.name, rows, fields, level)
-
-    def is_replayed(self, position: Mapping[str, PartitionPosition]) -> bool:
-        """No other run has read these rows."""
-        return True
 
     def ended(self, position: Mapping[str, PartitionPosition]) -> frozenset[str]:
         return frozenset(
             partition
-            for partition, rows in self.partitions().items()
+            for partition, rows in self._numbered().items()
             if _count(position.get(partition, [])) == len(rows)
         )
 

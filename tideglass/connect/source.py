@@ -1,28 +1,84 @@
-"""What a driver asks of a stream input, whatever stands behind it."""
+"""What a job asks of an input, whatever stands behind it; an input of a new kind is one class.
+
+on the driver    partitions, latest ──▶ positions of the next batch; seek, place_of, gone ──▶ a start
+in the tasks     read(partition, from, to) ──▶ chunks of events
+
+Who has numbered events need not write these: see `connect.numbered`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, cast
 
 from tideglass.core.events import Chunk, Fields
+from tideglass.core.types import ARRIVAL, OFFSET
+
+if TYPE_CHECKING:
+    from tideglass.connect.kafka.topic import TopicInput
 
 #: How far a partition is read: plain JSON, a list of pieces `[where, begin, end, arrival]` that only grows.
 PartitionPosition: TypeAlias = Sequence[Sequence[Any]]
 
 
-class StreamInput(Protocol):
-    """An input of partitions and positions. Picklable: it is asked in several processes."""
+@dataclass(frozen=True, slots=True)
+class SeekResult:
+    """A place in a partition: the position before it, and the least offset an event after it can have."""
+
+    position: list[list[Any]]
+    next_offset: int
+
+
+class InputConnector(Protocol):
+    """An input: one that Spark's own connector reads, or a stream of ours. A frozen dataclass."""
+
+    #: The input's name in the query.
+    name: str
+
+    def as_topic(self) -> TopicInput | None:
+        """The input itself if Spark's connector for Kafka reads it; else None."""
+        return None
+
+    def as_stream(self) -> StreamInput | None:
+        """The input itself if tideglass reads it; else None."""
+        return None
+
+    def named(self, name: str) -> Self:
+        """The same under the name a query has for it, which may differ in case."""
+        return cast("Self", replace(cast("Any", self), name=name))
+
+    def identity(self, directory: Path) -> Mapping[str, Any]:
+        """What tells this input from another, as JSON, for the manifest in `directory`. Holds no secrets."""
+        ...
+
+
+class StreamInput(InputConnector, Protocol):
+    """An input of partitions and positions. Picklable: it is asked in several processes.
+
+    A class that names this one as its base need write only what its input does otherwise.
+    """
+
+    def as_stream(self) -> StreamInput:
+        return self
 
     @property
-    def name(self) -> str:
-        """The input's name in the query."""
+    def arrives_with_piece(self) -> bool:
+        """Whether all events of a piece arrive at the time the piece says; else each says its own."""
+        return False
+
+    def partitions(self) -> Sequence[str]:
+        """Names of the partitions that exist now. Raises InputError for an input that is not there."""
         ...
 
     def latest(
         self, position: Mapping[str, PartitionPosition], limit_bytes: int | None = None
     ) -> Mapping[str, PartitionPosition]:
-        """`position` of every partition and what is there beyond it, up to about `limit_bytes`."""
+        """`position` of every partition and what is there beyond it, up to about `limit_bytes`.
+
+        Called on the driver. What an earlier run has read, see `reading_again`, comes before all else.
+        """
         ...
 
     def read(
@@ -33,13 +89,44 @@ class StreamInput(Protocol):
         fields: Fields,
         level: str = "1.2",
     ) -> Iterator[Chunk]:
-        """The events of a partition between two of its positions; the same at every call."""
+        """The events of a partition between two of its positions; the same at every call.
+
+        Called in the tasks. Raises InputError for events that are gone.
+        """
+        ...
+
+    def ended(self, position: Mapping[str, PartitionPosition]) -> frozenset[str]:
+        """The partitions that hold nothing beyond `position`. Asked in a run to the end of its inputs."""
         ...
 
     def is_replayed(self, position: Mapping[str, PartitionPosition]) -> bool:
         """Whether what an earlier run has read, as far as it is to be read again, is read."""
-        ...
+        return True
 
-    def ended(self, position: Mapping[str, PartitionPosition]) -> frozenset[str]:
-        """The partitions that will give nothing beyond `position`; none while the input is not finished."""
-        ...
+    def reading_again(self, recorded: Mapping[str, PartitionPosition]) -> StreamInput:
+        """The same input, which first reads what an earlier run has read, in that order."""
+        return self
+
+    def gone(self, partition: str, pieces: PartitionPosition) -> list[int]:
+        """Which of the pieces, by their places in the list, can no longer be read."""
+        return []
+
+    def seek(self, partition: str, pieces: PartitionPosition, from_ticks: int | None) -> SeekResult:
+        """The place of the first event of `pieces` that arrived at `from_ticks` or later; None: of the first.
+
+        Raises InputError for events that are gone.
+        """
+        if from_ticks is None:
+            return SeekResult([], 0)
+        next_offset = 0
+        for chunk in self.read(partition, [], pieces, Fields()):
+            arrived = chunk.table[ARRIVAL].to_numpy() >= from_ticks
+            offsets = chunk.table[OFFSET].to_numpy()
+            if arrived.any():
+                return self.place_of(partition, pieces, int(offsets[arrived.argmax()]))
+            next_offset = int(offsets[-1]) + 1 if len(offsets) else next_offset
+        return SeekResult([list(piece) for piece in pieces], next_offset)
+
+    def place_of(self, partition: str, pieces: PartitionPosition, offset: int) -> SeekResult:
+        """A place from which reading begins with the event at `offset` at the latest."""
+        return SeekResult([], 0)

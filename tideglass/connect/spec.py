@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -74,6 +75,10 @@ class InputSpec(BaseModel):
             )
         return self
 
+    def identity(self, directory: Path) -> dict[str, Any]:
+        """What tells this input from another, as JSON, for the manifest in `directory`."""
+        return _identity(self, directory)
+
 
 class SqlSpec(BaseModel):
     """A reference input that queries a database; see `connect.reference.sql`.
@@ -107,6 +112,16 @@ class ReferenceSpec(BaseModel):
     delimiter: Literal[",", ";", " ", "\t", "|"] = ","
     sql: SqlSpec | None = None
     bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
+
+    def identity(self, directory: Path) -> dict[str, Any]:
+        """What tells this input from another, as JSON, for the manifest in `directory`."""
+        return _identity(self, directory)
+
+
+def _identity(spec: InputSpec | ReferenceSpec, directory: Path) -> dict[str, Any]:
+    """A project that is moved as a whole, its job directory inside, is the same."""
+    path = None if spec.path is None else os.path.relpath(spec.path.resolve(), directory.resolve())
+    return spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}
 
 
 def format_of(path: Path) -> Format | None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from tideglass.compile import Compiled
 from tideglass.connect.kafka.topic import TopicInput
 from tideglass.connect.output import OutputConnector
-from tideglass.connect.spec import InputSpec, ReferenceSpec
+from tideglass.connect.source import StreamInput
+from tideglass.connect.spec import ReferenceSpec
 from tideglass.job.start.decision import StartMode, StartRequest
 from tideglass.project.input_option import InputOption
 from tideglass.project.settings import JobSettings
@@ -65,13 +66,22 @@ class RunOptions:
 class Job:
     """A job ready to run.
 
-    inputs: those that are files; topics: those that are not. warnings: what a user should know of the inputs.
+    name: of the project.
+    compiled: the query and what is to be run of it.
+    settings: of the job, as far as the run uses them.
+    inputs: those that tideglass reads itself, by name.
+    outputs: by name.
+    run_directory: where state and journals are.
+    options: what the user has chosen.
+    references: reference inputs, by name.
+    topics: the inputs that Spark's connector reads, by name.
+    warnings: what a user should know of the inputs.
     """
 
     name: str
     compiled: Compiled
     settings: JobSettings
-    inputs: Mapping[str, InputSpec]
+    inputs: Mapping[str, StreamInput]
     outputs: Mapping[str, OutputConnector]
     run_directory: Path
     options: RunOptions

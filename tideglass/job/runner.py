@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tideglass.bind.catalog import InputInfo, metadata_in
 from tideglass.compile import compile_query
-from tideglass.connect.console import ConsoleOutput
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.files.output import FileOutput
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.output import Batch, OutputConnector
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.pattern import is_pattern
 from tideglass.connect.reference.sql import SqlReference
+from tideglass.connect.source import InputConnector, StreamInput
 from tideglass.connect.spec import InputSpec, ReferenceSpec, format_of
 from tideglass.core.bounds import ANYWHERE
 from tideglass.core.errors import ProjectError, TideglassError
@@ -55,6 +54,7 @@ from tideglass.job.start.manifest import read_manifest
 from tideglass.job.start.topics import input_begin
 from tideglass.project.input_option import InputOption, hint_of_path
 from tideglass.project.inputs import OUTSIDE, ProjectInput
+from tideglass.project.outputs import local_output
 from tideglass.project.project import Project
 
 if TYPE_CHECKING:
@@ -87,11 +87,11 @@ def plan_job(project: Project, options: RunOptions) -> Job:
         functions=project.scripts,
         outputs=tuple(project.outputs) or None,
     )
-    topics = _topics(project, options, compiled.topology.fields)
-    inputs = {
-        name: _input_spec(project, options, name) for name in compiled.topology.fields if name not in topics
-    }
-    if not (topics or options.inputs or any(spec.arrival for spec in inputs.values())):
+    names = compiled.topology.fields
+    live = _live_inputs(project, options, names)
+    topics = {name: topic for name, each in live.items() if (topic := each.as_topic()) is not None}
+    files = {name: _input_spec(project, options, name) for name in names if name not in live}
+    if not (live or options.inputs or any(spec.arrival for spec in files.values())):
         # The service's tools apply no policies to local files (`asa.md` 10.1).
         settings = settings.without_policies()
         compiled = compile_query(
@@ -112,8 +112,14 @@ def plan_job(project: Project, options: RunOptions) -> Job:
             f"--output names {', '.join(map(repr, unknown))}, but the query writes to {', '.join(outputs)}"
         )
     _see_apart(outputs)
+    streams = {name: stream for name, each in live.items() if (stream := each.as_stream()) is not None}
+    inputs = {
+        name: streams[name] if name in streams else FileInput(files[name])
+        for name in names
+        if name not in topics
+    }
     references = {name: _reference_spec(project, options, name) for name in compiled.topology.references}
-    warnings = tuple(arrival_warnings(compiled.topology, inputs, options))
+    warnings = tuple(arrival_warnings(compiled.topology, files, options))
     return Job(
         project.name,
         compiled,
@@ -194,7 +200,7 @@ def run(
             there = {name: look(topic, None) for name, topic in job.topics.items()}
             with reporter.changing():
                 topic_progress, counts = TopicProgress.load(state), Counts.load(state)
-                recover(metrics, setup, state, _files(job, setup), topic_progress, counts, there)
+                recover(metrics, setup, state, _streams(job, setup), topic_progress, counts, there)
             with _naming_damage(state / "checkpoint"):
                 query = _start(job, reporter, watch, spark, profile)
                 take_signals()
@@ -224,10 +230,10 @@ def _naming_damage(checkpoint: Path) -> Generator[None]:
         raise problem from error
 
 
-def _files(job: Job, setup: RunSetup) -> tuple[FileInput, ...]:
-    """The inputs of files, which read first what an earlier run had read."""
+def _streams(job: Job, setup: RunSetup) -> tuple[StreamInput, ...]:
+    """The inputs that tideglass reads itself, which read first what an earlier run had read."""
     recorded = setup.read_plan.recorded
-    return tuple(FileInput(spec, recorded.get(name, {})) for name, spec in job.inputs.items())
+    return tuple(each.reading_again(recorded.get(name, {})) for name, each in job.inputs.items())
 
 
 def _ending(directory: JobDirectory, setup: RunSetup) -> Path:
@@ -265,7 +271,7 @@ def _start(
     state = directory.generation(setup.plan.generation)
     snapshots = Snapshots(str(state / "ingress"))
     read_plan = setup.read_plan
-    inputs = _files(job, setup)
+    inputs = _streams(job, setup)
     stored = str(directory.reference)
     references = JournaledReferences(
         stored,
@@ -397,13 +403,13 @@ def _libraries(job: Job) -> Libraries | None:
     return Libraries(chosen.packages or ("" if chosen.jars else CONNECTOR), chosen.jars)
 
 
-def _topics(project: Project, options: RunOptions, names: Iterable[str]) -> dict[str, TopicInput]:
-    """The inputs that are read from their topics: those of a live run for which no files are named."""
+def _live_inputs(project: Project, options: RunOptions, names: Iterable[str]) -> dict[str, InputConnector]:
+    """The inputs that are read as the project says: those of a live run for which no files are named."""
     known = {name: _find(project.inputs, name) for name in names if options.input_option(name) is None}
     return {
-        name: replace(each.topic, name=name)
+        name: each.live.named(name)
         for name, each in known.items()
-        if options.live and each is not None and each.topic is not None
+        if options.live and each is not None and each.live is not None
     }
 
 
@@ -448,7 +454,9 @@ def _checked_path(what: str, name: str, given: InputOption | None, known: Projec
     if given is not None:
         return given.path
     named_by_time = ", where PATH may hold {date} and {time}" if what == "reference input" else ""
-    live = ", or --live to read the topic" if known is not None and known.topic is not None else ""
+    live = ""
+    if known is not None and known.live is not None:
+        live = f", or --live to read {'the topic' if known.live.as_topic() else known.origin}"
     hint = f"\n  hint: say --input {name}=PATH{named_by_time}{live}"
     if known is not None and known.outside is not None:
         raise ProjectError(f"the {what} {name!r} reads {known.outside}, which {OUTSIDE.format(name=name)}")
@@ -523,23 +531,23 @@ def _output(project: Project, options: RunOptions, name: str) -> OutputConnector
     known = _find(project.outputs, name)
     if options.live and chosen is None and known is not None and known.connector is not None:
         return known.connector
-    if chosen == "console":
-        return ConsoleOutput(name)
-    path = Path(chosen) if chosen else project.folder / "LocalRunOutputs" / folder_name(name)
-    if not (chosen or project.bounds.hold(path)):
+    file_format = options.output_format if known is None else known.file_format
+    if chosen:
+        return local_output(name, chosen, file_format)
+    path = project.folder / "LocalRunOutputs" / folder_name(name)
+    if not project.bounds.hold(path):
         raise ProjectError(
             f"the rows of {name!r} go to {path}, a link that leads out of the project\n"
             f"  hint: name a folder with --output {name}=PATH, or say --allow-outside"
         )
-    file_format = options.output_format if known is None else known.file_format
-    return FileOutput(name, path.resolve(), file_format)
+    return local_output(name, path, file_format)
 
 
 def _see_apart(outputs: Mapping[str, OutputConnector]) -> None:
     """Two outputs in one folder would replace each other's files. Raises ProjectError."""
     output_of: dict[Path, str] = {}
     for name, output in outputs.items():
-        path = output.folder
+        path = output.own_folder()
         if path is not None and output_of.setdefault(path, name) != name:
             raise ProjectError(
                 f"the outputs {output_of[path]!r} and {name!r} are both written to {path}\n"

@@ -22,10 +22,11 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from tideglass.bind.catalog import metadata_in
-from tideglass.connect.kafka.topic import TopicInput
+from tideglass.connect.source import InputConnector
 from tideglass.core.bounds import ANYWHERE, Bounds
 from tideglass.core.types import ARRIVAL, PARTITION
-from tideglass.project.kafka import is_topic, read_topic_input
+from tideglass.project.connectors import INPUT_GROUP, Connectors, Described, properties_key
+from tideglass.project.kafka import topic_input
 from tideglass.project.keys import INPUT, LOCAL_INPUT, SERIALIZATION, objects_in, warn_of_misspelt
 from tideglass.project.reading import NotNamed, Problems, named_path, read_object, text_of
 from tideglass.project.reference import ProjectSql, path_formats, sql_reference
@@ -40,6 +41,9 @@ ROTATIONS: Mapping[str, Rotation] = {"none": "none", "rename": "rename", "copytr
 ARRIVAL_FORMATS = ("iso", "epoch_seconds", "epoch_milliseconds")
 #: Formats the service's tools read and we do not yet.
 LATER_FORMATS = ("protobuf", "delta")
+
+#: The types of inputs that a live run reads.
+INPUTS: Connectors[InputConnector] = Connectors("input", INPUT_GROUP, {"kafka": topic_input})
 
 _DELIMITERS = {
     "comma": ",",
@@ -62,15 +66,22 @@ _LOCAL_PREFIX = re.compile(r"local(?:input)?_", re.IGNORECASE)
 class ProjectInput:
     """An input as the project describes it.
 
+    name: as the files spell it.
+    kind: a stream, or reference data.
     origin: what the project reads from, in the service's words ("Event Hub"), or "local file".
     path: the local file or folder; None for a live input, which needs `--input NAME=PATH`.
-    file_format: json, csv, parquet or avro; None where the project does not say.
+    file_format: one of FORMATS; None where the project does not say.
+    delimiter: of CSV.
+    partitions: whether each sub-folder is an input partition, or all files are one.
     arrival: payload field with the arrival time, dots lead into records; None when events carry none.
-    arrival_format: how that field says the time. date_format, time_format: what {date} and {time} stand for
-    in the path of reference data. sql: what reference data is queried with. topic: what a live run reads
-    instead, where it is one of Kafka. outside: the path as it is written, where it leads out of the project
-    and is not read. unreadable: why the local file cannot be read for another reason; None when it can.
-    rotation: how its files take turns under one name. bounds: what the path may lead to.
+    arrival_format: how that field says the time, one of ARRIVAL_FORMATS.
+    date_format, time_format: what {date} and {time} stand for in the path of reference data.
+    sql: what reference data is queried with; None for reference data of files, and for a stream.
+    live: what a live run reads instead; None where its type is not one of INPUTS.
+    outside: the path as it is written, where it leads out of the project and is not read; else None.
+    unreadable: why the local file cannot be read for another reason; None when it can.
+    rotation: how its files take turns under one name.
+    bounds: what the path may lead to.
     """
 
     name: str
@@ -85,15 +96,15 @@ class ProjectInput:
     date_format: str = "YYYY/MM/DD"
     time_format: str = "HH"
     sql: ProjectSql | None = None
-    topic: TopicInput | None = None
+    live: InputConnector | None = None
     outside: str | None = None
     unreadable: str | None = None
     rotation: Rotation = "none"
     bounds: Bounds = ANYWHERE
 
     def metadata(self, live: bool) -> frozenset[str]:
-        """Names of what the input says of its events: a topic its partition, files what was recorded."""
-        if live and self.topic is not None:
+        """Names of what the input says of its events: a live one its partition, files what was recorded."""
+        if live and self.live is not None:
             return metadata_in(PARTITION)
         recorded = [ARRIVAL] if self.arrival is not None else []
         return metadata_in(*recorded, *([PARTITION] if self.partitions == "folders" else []))
@@ -123,7 +134,8 @@ def read_input(file: Path, kind: str, problems: Problems) -> tuple[ProjectInput,
         return None
     content = tool_input(raw, LOCAL_INPUT)
     local = is_local(content) or (kind == "inputmock" and "ScriptType" not in content)
-    warn_of_misspelt(content, LOCAL_INPUT if local else INPUT, file, problems)
+    live_keys = (*INPUT, properties_key(str(content.get("DataSourceType", ""))))
+    warn_of_misspelt(content, LOCAL_INPUT if local else live_keys, file, problems)
     warn_of_misspelt(objects_in(content.get("Serialization")), SERIALIZATION, file, problems)
     if local:
         name = _local_name(content, file, problems)
@@ -170,10 +182,9 @@ def _read_live(content: Mapping[str, Any], name: str, file: Path, problems: Prob
     origin = text_of(content, "DataSourceType", file, problems, required=False) or "live source"
     serialization = objects_in(content.get("Serialization"))
     delimiter = delimiter_of(serialization.get("FieldDelimiter"), file, problems)
-    if is_topic(content):
-        return ProjectInput(
-            name, kind, origin, topic=read_topic_input(content, name, delimiter, file, problems)
-        )
+    if INPUTS.makes(origin):
+        described = Described(name, origin, content, delimiter, file, problems)
+        return ProjectInput(name, kind, origin, live=INPUTS.make(described))
     return ProjectInput(
         name,
         kind,

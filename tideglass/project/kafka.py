@@ -15,103 +15,71 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
 from tideglass.connect.kafka.output import TopicOutput
 from tideglass.connect.kafka.topic import MOST_MESSAGES, TopicFormat, TopicInput
-from tideglass.core.suggest import did_you_mean
-from tideglass.project.reading import Problems, json_kind, read_text, text_of
+from tideglass.project.connectors import Described, Properties
+from tideglass.project.keys import objects_in
+from tideglass.project.reading import json_kind, read_text, text_of
 
-_KEY = "KafkaProperties"
 _FORMATS: Mapping[str, TopicFormat] = {"json": "json", "csv": "csv", "avro": "avro"}
 _COMMON = ("BootstrapServers", "Topic", "Options")
-_OF_INPUT = (*_COMMON, "StartingOffsets", "MaxOffsetsPerTrigger", "ArrivalTime")
-_OF_OUTPUT = (*_COMMON, "KeyColumn", "PartitionColumn")
 _STAMPS = ("LogAppendTime", "CreateTime")
 
 
-def is_topic(content: Mapping[str, Any]) -> bool:
-    """Whether an input or output file describes a topic."""
-    return str(content.get("DataSourceType", "")).strip().lower() == "kafka"
-
-
-def read_topic_input(
-    content: Mapping[str, Any], name: str, delimiter: str, file: Path, problems: Problems
-) -> TopicInput | None:
-    """The topic an input file describes; None after a reported problem."""
-    before = len(problems.errors)
-    properties = _properties(content, _OF_INPUT, file, problems)
-    stamp = text_of(properties, "ArrivalTime", file, problems, required=False) or "LogAppendTime"
-    if stamp not in _STAMPS:
-        problems.error(file, f'"ArrivalTime" is {stamp!r}, it must be one of {", ".join(_STAMPS)}')
-    most = properties.get("MaxOffsetsPerTrigger", MOST_MESSAGES)
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        problems.error(file, f'"MaxOffsetsPerTrigger" is {most!r}, it must be a whole number from 1')
-    topic = TopicInput(
-        name,
-        text_of(properties, "BootstrapServers", file, problems) or "",
-        text_of(properties, "Topic", file, problems) or "",
-        _format(content, file, problems),
-        delimiter,
-        _schema(content, file, problems),
+def topic_input(described: Described) -> TopicInput:
+    """The topic an input file describes."""
+    own = described.properties(*_COMMON, "StartingOffsets", "MaxOffsetsPerTrigger", "ArrivalTime")
+    stamp = own.choice("ArrivalTime", _STAMPS)
+    return TopicInput(
+        described.name,
+        own.text("BootstrapServers"),
+        own.text("Topic"),
+        _format(described),
+        described.delimiter,
+        _schema(described),
         "CreateTime" if stamp == "CreateTime" else "LogAppendTime",
-        _starting(properties, file, problems),
-        most if isinstance(most, int) else MOST_MESSAGES,
-        _options(properties, file, problems),
+        _starting(own),
+        own.whole("MaxOffsetsPerTrigger", MOST_MESSAGES, least=1),
+        _options(own),
     )
-    return topic if len(problems.errors) == before else None
 
 
-def read_topic_output(
-    content: Mapping[str, Any], name: str, delimiter: str, file: Path, problems: Problems
-) -> TopicOutput | None:
-    """The topic an output file describes; None after a reported problem."""
-    before = len(problems.errors)
-    properties = _properties(content, _OF_OUTPUT, file, problems)
-    file_format, schema = _format(content, file, problems), _schema(content, file, problems)
+def topic_output(described: Described) -> TopicOutput:
+    """The topic an output file describes."""
+    own = described.properties(*_COMMON, "KeyColumn", "PartitionColumn")
+    file_format, schema = _format(described), _schema(described)
     if file_format == "avro" and schema is None:
-        problems.error(file, 'writing Avro needs "SchemaFile" in "Serialization"')
-    topic = TopicOutput(
-        name,
-        text_of(properties, "BootstrapServers", file, problems) or "",
-        text_of(properties, "Topic", file, problems) or "",
+        described.problems.error(described.file, 'writing Avro needs "SchemaFile" in "Serialization"')
+    return TopicOutput(
+        described.name,
+        own.text("BootstrapServers"),
+        own.text("Topic"),
         file_format,
-        delimiter,
+        described.delimiter,
         schema,
-        text_of(properties, "KeyColumn", file, problems, required=False),
-        text_of(properties, "PartitionColumn", file, problems, required=False),
-        _options(properties, file, problems),
+        own.optional_text("KeyColumn"),
+        own.optional_text("PartitionColumn"),
+        _options(own),
     )
-    return topic if len(problems.errors) == before else None
 
 
-def _properties(
-    content: Mapping[str, Any], known: tuple[str, ...], file: Path, problems: Problems
-) -> dict[str, Any]:
-    value = content.get(_KEY)
-    if not isinstance(value, dict):
-        problems.error(file, f'"{_KEY}" is {json_kind(value)} where an object {{...}} is expected')
-        return {}
-    properties = cast("dict[str, Any]", value)
-    for key in properties:
-        if key not in known:
-            hint = did_you_mean(key, known) or f"known are {', '.join(known)}"
-            problems.error(file, f'"{_KEY}" holds {key!r}, which is not known; {hint}')
-    return properties
-
-
-def _format(content: Mapping[str, Any], file: Path, problems: Problems) -> TopicFormat:
-    told = _serialization(content).get("Type") or "Json"
-    found = _FORMATS.get(str(told).lower())
+def _format(described: Described) -> TopicFormat:
+    found = _FORMATS.get(described.format)
     if found is None:
-        problems.error(file, f"messages in the format {told!r} are not known here; use Json, Csv or Avro")
+        told = objects_in(described.content.get("Serialization")).get("Type")
+        described.problems.error(
+            described.file, f"messages in the format {told!r} are not known here; use Json, Csv or Avro"
+        )
     return found or "json"
 
 
-def _schema(content: Mapping[str, Any], file: Path, problems: Problems) -> str | None:
+def _schema(described: Described) -> str | None:
     """The text of the Avro schema, once it is known to be JSON."""
-    named = text_of(_serialization(content), "SchemaFile", file, problems, required=False)
+    file, problems = described.file, described.problems
+    serialization = objects_in(described.content.get("Serialization"))
+    named = text_of(serialization, "SchemaFile", file, problems, required=False)
     if named is None:
         return None
     path = problems.path(file.parent, named, file, '"SchemaFile"', must_exist=False)
@@ -125,25 +93,22 @@ def _schema(content: Mapping[str, Any], file: Path, problems: Problems) -> str |
         return None
 
 
-def _serialization(content: Mapping[str, Any]) -> dict[str, Any]:
-    value = content.get("Serialization")
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _starting(properties: Mapping[str, Any], file: Path, problems: Problems) -> str | None:
+def _starting(own: Properties) -> str | None:
     """`earliest`, `latest`, or an object of offsets by topic and partition, as Spark's connector takes it."""
-    value = properties.get("StartingOffsets")
+    value = own.values.get("StartingOffsets")
     if isinstance(value, dict):
         return json.dumps(value)
     if value is not None and value not in ("earliest", "latest"):
-        problems.error(file, f'"StartingOffsets" is {value!r}, it must be "earliest", "latest" or an object')
+        own.problems.error(
+            own.file, f'"StartingOffsets" is {value!r}, it must be "earliest", "latest" or an object'
+        )
     return value
 
 
-def _options(properties: Mapping[str, Any], file: Path, problems: Problems) -> dict[str, str]:
-    value = properties.get("Options", {})
+def _options(own: Properties) -> dict[str, str]:
+    value = own.values.get("Options", {})
     if not isinstance(value, dict):
-        problems.error(file, f'"Options" is {json_kind(value)} where an object {{...}} is expected')
+        own.problems.error(own.file, f'"Options" is {json_kind(value)} where an object {{...}} is expected')
         return {}
     return {
         name: each if isinstance(each, str) else json.dumps(each)

@@ -13,36 +13,31 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from tideglass.connect.output import OutputConnector
 from tideglass.core.bounds import ANYWHERE, Bounds
 from tideglass.core.errors import ProjectError, Source
-from tideglass.core.file_names import folder_name
 from tideglass.project.functions import ProjectFunction, note_code_behind, read_function
-from tideglass.project.inputs import ProjectInput, checked_format, delimiter_of, read_input
-from tideglass.project.kafka import is_topic, read_topic_output
-from tideglass.project.keys import OUTPUT, objects_in, warn_of_job_config, warn_of_misspelt
+from tideglass.project.inputs import ProjectInput, read_input
+from tideglass.project.keys import warn_of_job_config
 from tideglass.project.listing import list_project, project_entry, unlisted
-from tideglass.project.reading import Problems, read_object, read_text, text_of
+from tideglass.project.outputs import ProjectOutput, read_output
+from tideglass.project.reading import Problems, read_object, read_text
 from tideglass.project.rest import tool_output
 from tideglass.project.settings import JobSettings, from_job_config
 
 
 @dataclass(frozen=True, slots=True)
-class ProjectOutput:
-    """An output as the project describes it; where its rows go is for the run to say.
-
-    connector: where those of a live run go; None for files as well.
-    """
-
-    name: str
-    origin: str
-    file_format: str = "json"
-    connector: OutputConnector | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Project:
-    """What a project folder holds; names are spelled as in the files. bounds: which files it may name."""
+    """What a project folder holds; names are spelled as in the files.
+
+    name: of the project, as its manifest says.
+    folder: where it is.
+    query: the text and the place of the query.
+    settings: of `JobConfig.json`.
+    inputs, outputs, functions: by name.
+    unsupported: notes on what is understood and not supported, or was left unread.
+    warnings: notes on what is likely not meant as it is written.
+    bounds: which files the project may name.
+    """
 
     name: str
     folder: Path
@@ -118,13 +113,13 @@ def load_project(path: Path, *, allow_outside: bool = False) -> Project:
 
 
 def _standing_in(reading: _Reading) -> dict[str, ProjectInput]:
-    """The local inputs, each under the name, and with the topic, of the live one it stands in for."""
+    """The local inputs, each under the name of the live one it stands in for, and with what that reads."""
     names = {name.casefold(): name for name in reading.live}
     found: dict[str, ProjectInput] = {}
     for name, each in reading.local.items():
         live = names.get(name.casefold())
-        topic = None if live is None else reading.live[live].topic
-        found[live or name] = replace(each, name=live or name, topic=topic)
+        reads = None if live is None else reading.live[live].live
+        found[live or name] = replace(each, name=live or name, live=reads)
     return found
 
 
@@ -181,33 +176,10 @@ def _read_output(file: Path, reading: _Reading) -> None:
     raw = read_object(file, problems)
     if raw is None:
         return
-    content = tool_output(raw)
-    name = text_of(content, "Name", file, problems, required="Name" in content) or file.stem
-    origin = text_of(content, "DataSourceType", file, problems, required=False) or "output"
-    serialization = objects_in(content.get("Serialization"))
-    warn_of_misspelt(content, OUTPUT, file, problems)
-    if name in reading.outputs:
-        problems.error(file, f"another file already defines the output {name!r}; remove one of them")
-    if is_topic(content):
-        delimiter = delimiter_of(serialization.get("FieldDelimiter"), file, problems)
-        topic = read_topic_output(content, name, delimiter, file, problems)
-        reading.outputs[name] = ProjectOutput(name, origin, connector=topic)
-        return
-    file_format = checked_format(serialization.get("Type"), file, problems) or "json"
-    problems.notice(
-        file,
-        f"writing to {origin} is understood, not yet supported; "
-        f"the rows of {name!r} go to LocalRunOutputs/{folder_name(name)}, or where --output {name}=PATH says",
-    )
-    reading.outputs[name] = ProjectOutput(name, origin, _written(file_format, file, problems))
-
-
-def _written(file_format: str, file: Path, problems: Problems) -> str:
-    """The format of the files that stand in for an output."""
-    if file_format != "avro":
-        return file_format
-    problems.notice(file, "the format 'Avro' is not yet supported for files; rows are written as JSON")
-    return "json"
+    found = read_output(tool_output(raw), file, problems)
+    if found.name in reading.outputs:
+        problems.error(file, f"another file already defines the output {found.name!r}; remove one of them")
+    reading.outputs[found.name] = found
 
 
 __all__ = ["Project", "ProjectFunction", "ProjectInput", "ProjectOutput", "load_project"]

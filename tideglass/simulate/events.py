@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from tideglass.connect.files.input import FileInput
 from tideglass.core.errors import ProjectError
 from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
@@ -44,7 +43,7 @@ def reader_of(job: Job, input_name: str | None) -> Reader:
 
 def partitions_of(job: Job, reader: Reader) -> list[str]:
     """Names of the input's partitions."""
-    return FileInput(job.inputs[reader.input]).partitions()
+    return list(job.inputs[reader.input].partitions())
 
 
 def recorded_events(job: Job, reader: Reader, partition: str, limit: int) -> list[SimulatedEvent]:
@@ -52,7 +51,7 @@ def recorded_events(job: Job, reader: Reader, partition: str, limit: int) -> lis
 
     An event the deserializer refuses is no event. Without TIMESTAMP BY the event time is the arrival.
     """
-    files = FileInput(job.inputs[reader.input])
+    files = job.inputs[reader.input]
     end = files.latest({}, _BYTES).get(partition, [])
     needed = job.compiled.topology.fields[reader.input]
     fields = Fields(needed.paths, needed.whole, needed.payload_types)

@@ -13,9 +13,9 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from tideglass.connect.files.marks import FileMark, changed, check_unchanged
 from tideglass.connect.files.reading import Piece, read_piece
@@ -26,8 +26,9 @@ from tideglass.connect.files.rotation import (
     located,
     mark_of,
 )
+from tideglass.connect.files.seek import place_of, seek
 from tideglass.connect.files.stops import bytes_left, is_taken_whole, is_whole, next_stop
-from tideglass.connect.source import PartitionPosition
+from tideglass.connect.source import PartitionPosition, SeekResult, StreamInput
 from tideglass.connect.spec import Format, InputSpec, format_of
 from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
@@ -41,7 +42,7 @@ _ONLY = "0"  # name of the partition of an input that has one
 
 
 @dataclass(frozen=True, slots=True)
-class FileInput:
+class FileInput(StreamInput):
     """A stream input of files, as an `InputSpec` says.
 
     recorded: per partition, the pieces an earlier run has read. They are read first, in that order and cut
@@ -50,10 +51,17 @@ class FileInput:
 
     spec: InputSpec
     recorded: Mapping[str, PartitionPosition] = field(default_factory=dict[str, PartitionPosition])
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.spec.name)
 
     @property
-    def name(self) -> str:
-        return self.spec.name
+    def arrives_with_piece(self) -> bool:
+        return self.spec.arrival is None
+
+    def identity(self, directory: Path) -> Mapping[str, Any]:
+        return self.spec.identity(directory)
 
     def partitions(self) -> list[str]:
         """Names of the partitions that exist now, numbers first in their order, then texts.
@@ -104,6 +112,19 @@ class FileInput:
     def is_replayed(self, position: Position) -> bool:
         """Whether `position` covers all that is recorded."""
         return not any(self._recorded_beyond(name, position.get(name, [])) for name in self.recorded)
+
+    def reading_again(self, recorded: Mapping[str, PartitionPosition]) -> FileInput:
+        return replace(self, recorded=recorded)
+
+    def gone(self, partition: str, pieces: PartitionPosition) -> list[int]:
+        """The pieces whose file is gone."""
+        return [n for n, piece in enumerate(pieces) if not self.file_of(partition, piece).exists()]
+
+    def seek(self, partition: str, pieces: PartitionPosition, from_ticks: int | None) -> SeekResult:
+        return seek(self, partition, pieces, from_ticks)
+
+    def place_of(self, partition: str, pieces: PartitionPosition, offset: int) -> SeekResult:
+        return place_of(self, partition, pieces, offset)
 
     def read(
         self,

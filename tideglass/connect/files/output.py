@@ -56,8 +56,7 @@ class FileOutput(OutputConnector):
                 f"the output {self.name!r} has the format {self.format!r}; known are {', '.join(WRITERS)}"
             )
 
-    @property
-    def folder(self) -> Path:
+    def own_folder(self) -> Path:
         return self.path
 
     def stage(self, rows: pa.Table, sender: str) -> pa.Table:

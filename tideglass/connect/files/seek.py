@@ -9,46 +9,42 @@ needed changes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.parquet
 
-from tideglass.connect.files.input import FileInput, PieceJson
 from tideglass.connect.files.reading import OFFSET_BITS
 from tideglass.connect.files.stops import HEAD_BYTES, holds_document, is_whole
+from tideglass.connect.source import SeekResult
 from tideglass.core.events import Fields
 from tideglass.core.types import ARRIVAL, OFFSET
 
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A place in a partition: the position before it, and the least offset an event behind it can have."""
-
-    position: list[PieceJson]
-    next_offset: int
+if TYPE_CHECKING:
+    from tideglass.connect.files.input import FileInput, PieceJson
 
 
-def seek(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], from_ticks: int | None) -> Found:
+def seek(
+    source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], from_ticks: int | None
+) -> SeekResult:
     """The place of the first event of `pieces` that arrived at `from_ticks` or later; None: of the first.
 
     Raises InputError for a file that is gone.
     """
     if from_ticks is None:
-        return Found([], 0)
+        return SeekResult([], 0)
     if source.spec.arrival is None:
         ordinal = next((n for n, piece in enumerate(pieces) if int(piece[3]) >= from_ticks), len(pieces))
-        return Found([list(piece) for piece in pieces[:ordinal]], ordinal << OFFSET_BITS)
+        return SeekResult([list(piece) for piece in pieces[:ordinal]], ordinal << OFFSET_BITS)
     for chunk in source.read(partition, [], pieces, Fields((), False)):
         arrived = chunk.table[ARRIVAL].to_numpy() >= from_ticks
         if arrived.any():
             offset = int(chunk.table[OFFSET].to_numpy()[arrived.argmax()])
             return place_of(source, partition, pieces, offset)
-    return Found([list(piece) for piece in pieces], len(pieces) << OFFSET_BITS)
+    return SeekResult([list(piece) for piece in pieces], len(pieces) << OFFSET_BITS)
 
 
-def place_of(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], offset: int) -> Found:
+def place_of(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], offset: int) -> SeekResult:
     """A place from which reading begins with the event at `offset` at the latest."""
     ordinal, place = offset >> OFFSET_BITS, offset & ((1 << OFFSET_BITS) - 1)
     before: list[PieceJson] = [list(piece) for piece in pieces[:ordinal]]
@@ -56,8 +52,8 @@ def place_of(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]],
         name, begin, end, *more = pieces[ordinal]
         cut, first = _cut(source, partition, pieces[ordinal], place)
         if int(begin) < cut <= int(end):
-            return Found([*before, [name, begin, cut, *more]], (ordinal << OFFSET_BITS) | first)
-    return Found(before, ordinal << OFFSET_BITS)
+            return SeekResult([*before, [name, begin, cut, *more]], (ordinal << OFFSET_BITS) | first)
+    return SeekResult(before, ordinal << OFFSET_BITS)
 
 
 def _cut(source: FileInput, partition: str, piece: Sequence[Any], place: int) -> tuple[int, int]:

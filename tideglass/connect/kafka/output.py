@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tideglass.connect.kafka.topic import TopicFormat, resolved
+from tideglass.connect.environment import resolved
+from tideglass.connect.kafka.topic import TopicFormat
 from tideglass.connect.output import Batch, OutputConnector
 
 if TYPE_CHECKING:

@@ -1,17 +1,18 @@
 """Kafka topics as inputs and outputs, as plain data; nothing here talks to a broker.
 
 A value of `servers`, `topic` and `options` may refer to the environment (`${KAFKA_PASSWORD}`), so that no
-secret need stand in a project; the reference stays what it is until Spark's connector is given its options.
+secret need stand in a project; the reference stays what it is until Spark's connector is given its options
+(`connect.environment`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
 
-from tideglass.core.errors import ProjectError
+from tideglass.connect.source import InputConnector
 
 TopicFormat = Literal["json", "csv", "avro"]
 
@@ -30,17 +31,20 @@ STARTING_OPTIONS = ("startingoffsets", "startingoffsetsbytimestamp", "startingti
 #: for more while these are taken. Its own buffer of 64 KiB holds a sixteenth of such an answer.
 FETCHING = {"kafka.max.poll.records": "10000", "kafka.receive.buffer.bytes": str(1 << 20)}
 
-_REFERENCE = re.compile(r"\$\{([^}]*)\}")
-
 
 @dataclass(frozen=True, slots=True)
-class TopicInput:
+class TopicInput(InputConnector):
     """A topic whose messages are events.
 
-    format, delimiter, avro_schema: as of `connect.formats.messages.Payload`. arrival: whose stamps the
-    messages bear. starting: `earliest`, `latest`, or offsets as Spark's connector takes them; None: the
-    earliest of what a run is to read to its end, else the latest. most_messages: of a batch. options: further
-    ones of Spark's Kafka source.
+    name: of the input in the query.
+    servers: the brokers, `host:port` joined by commas.
+    topic: the topic's name.
+    format, delimiter, avro_schema: as of `connect.formats.messages.Payload`.
+    arrival: whose stamps the messages bear.
+    starting: `earliest`, `latest`, or offsets as Spark's connector takes them; None: the earliest of what a
+        run is to read to its end, else the latest.
+    most_messages: of a batch.
+    options: further ones of Spark's Kafka source.
     """
 
     name: str
@@ -54,32 +58,27 @@ class TopicInput:
     most_messages: int = MOST_MESSAGES
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def as_topic(self) -> TopicInput:
+        return self
+
+    def identity(self, directory: Path) -> Mapping[str, Any]:
+        """A topic is the same however it is reached: servers and options may change, and may be secret."""
+        left_out = ("name", "servers", "options", "most_messages", "starting")
+        return {name: value for name, value in asdict(self).items() if name not in left_out} | {"path": None}
+
 
 @dataclass(frozen=True, slots=True)
 class HeldPartition:
     """What a broker holds of a partition of a topic, as one moment showed it.
 
-    earliest, end: the offset of the first message, and the one behind the last. oldest_ms: when the first
-    is stamped; None for no message. found: the first offset stamped at the time that was asked for or
-    later; None where there is none, or no time was asked for.
+    earliest: offset of the first message.
+    end: the offset after that of the last message.
+    oldest_ms: when the first message is stamped; None for no message.
+    found: the first offset stamped at the time that was asked for or later; None where there is none, or no
+        time was asked for.
     """
 
     earliest: int
     end: int
     oldest_ms: int | None = None
     found: int | None = None
-
-
-def resolved(text: str, environment: Mapping[str, str]) -> str:
-    """The text with what it refers to. Raises ProjectError for a variable that is not set.
-
-    >>> resolved("user-${NAME}", {"NAME": "a"})
-    'user-a'
-    """
-    missing = [name for name in _REFERENCE.findall(text) if name not in environment]
-    if missing:
-        raise ProjectError(
-            f"the project refers to the environment variable {missing[0]}, which is not set\n"
-            f"  hint: export {missing[0]}=... before the run"
-        )
-    return _REFERENCE.sub(lambda found: environment[found[1]], text)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as compute
 
-from tideglass.connect.files.input import FileInput
+from tideglass.connect.source import StreamInput
 from tideglass.core.events import Fields
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.core.types import ARRIVAL
@@ -150,7 +150,7 @@ def _replay(stream: Stream, back: ReadBack, retention_ticks: Mapping[str, int]) 
     )
 
 
-def measured(source: FileInput) -> list[Stream]:
+def measured(source: StreamInput) -> list[Stream]:
     """The streams of an input as its files show them: by the arrival times of the first events there are."""
     result: list[Stream] = []
     for partition, pieces in source.latest({}, SAMPLE_BYTES).items():

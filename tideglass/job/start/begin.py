@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.output import FileOutput
 from tideglass.connect.output import Batch, OutputConnector
 from tideglass.connect.reference.journal import JournaledReferences
@@ -227,7 +226,7 @@ def _read_plan(job: Job, directory: JobDirectory, plan: StartPlan, last: StopPoi
     from_ticks, backs = _from_ticks(job, plan, last)
     after_ticks = _after_ticks(plan, last)
     return begin_reading(
-        {name: FileInput(spec) for name, spec in job.inputs.items()},
+        job.inputs,
         backs,
         from_ticks,
         stop_points,
@@ -269,7 +268,7 @@ def _facts(
 def _written(directory: JobDirectory, before: Manifest) -> set[Path]:
     """The directories the job has written to so far."""
     outputs = before.identity.outputs.values() if before.identity else ()
-    paths = [words["path"] for words in outputs]
+    paths = [words.get("path") for words in outputs]
     return {(directory.path / path).resolve() for path in paths if path is not None}
 
 
@@ -278,9 +277,10 @@ def _outputs_before(
 ) -> list[OutputConnector]:
     """The outputs the job has written to so far: folders, and of the others those that are still the same."""
     known = before.identity.outputs if before.identity else {}
-    same = (job.outputs[name] for name, words in now.outputs.items() if words == known.get(name))
+    others = {name: words for name, words in now.outputs.items() if words.get("path") is None}
+    same = [job.outputs[name] for name, words in others.items() if words == known.get(name)]
     folders = (FileOutput(path.name, path) for path in _written(directory, before))
-    return [*folders, *(output for output in same if output.folder is None)]
+    return [*folders, *same]
 
 
 def _began_from(plan: StartPlan, batch: int | None) -> str:

@@ -10,11 +10,10 @@ source no longer holds is found out here, before anything is written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from tideglass.connect.files.input import FileInput
-from tideglass.connect.files.seek import Found, place_of, seek
+from tideglass.connect.source import SeekResult, StreamInput
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
@@ -68,7 +67,7 @@ def _shown(ticks: int) -> str:
 
 
 def begin(
-    sources: Mapping[str, FileInput],
+    sources: Mapping[str, StreamInput],
     backs: Mapping[str, ReadBack],
     from_ticks: int | None,
     stop_points: PartitionStopPoints,
@@ -90,9 +89,9 @@ def begin(
     for name, source in sources.items():
         known = stop_points.get(name, {})
         before = {partition: each.position for partition, each in known.items()}
-        gone = {partition: _gone(source, partition, pieces) for partition, pieces in before.items()}
+        gone = {partition: source.gone(partition, pieces) for partition, pieces in before.items()}
         there = {partition: _emptied(pieces, gone[partition]) for partition, pieces in before.items()}
-        every = _everything(replace(source, recorded=there))
+        every = _everything(source.reading_again(there))
         needed_ticks = None if from_ticks is None else backs[name].read_from_ticks(from_ticks)
         raised_ticks = None if from_ticks is None else backs[name].raised_from_ticks(from_ticks)
         begins[name], recorded[name] = {}, {}
@@ -114,40 +113,35 @@ def begin(
         for partition, number in partition_numbers(
             (each for each in every if each not in known), taken
         ).items():
-            found = seek(source, partition, every[partition], needed_ticks)
+            found = source.seek(partition, every[partition], needed_ticks)
             begins[name][partition] = PartitionBegin(number, found.position, found.next_offset)
             if after_ticks is not None:
-                recorded[name][partition] = seek(source, partition, every[partition], after_ticks).position
+                recorded[name][partition] = source.seek(partition, every[partition], after_ticks).position
     if not accept_partial:
         check_held(missing)
     return ReadPlan(begins, recorded, after_ticks)
 
 
-def _everything(source: FileInput) -> dict[str, list[Any]]:
+def _everything(source: StreamInput) -> Mapping[str, Sequence[Sequence[Any]]]:
     """All pieces of every partition in reading order: those recorded, then those beyond."""
     as_recorded = source.latest({})
     return source.latest(as_recorded)
 
 
 def _place(
-    source: FileInput,
+    source: StreamInput,
     partition: str,
     pieces: Sequence[Sequence[Any]],
     needed_ticks: int | None,
     raised_ticks: int | None,
     idle_periods: Sequence[IdlePeriod],
-) -> Found:
+) -> SeekResult:
     """Where to begin: by arrival, or before events that silence raised to a time at which they count."""
-    found = seek(source, partition, pieces, needed_ticks)
+    found = source.seek(partition, pieces, needed_ticks)
     raised = None if raised_ticks is None else first_reaching(idle_periods, raised_ticks)
     if raised is not None and raised < found.next_offset:
-        return place_of(source, partition, pieces, raised)
+        return source.place_of(partition, pieces, raised)
     return found
-
-
-def _gone(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]]) -> list[int]:
-    """The pieces whose file is gone."""
-    return [n for n, piece in enumerate(pieces) if not source.file_of(partition, piece).exists()]
 
 
 def _emptied(pieces: Sequence[Sequence[Any]], gone: Sequence[int]) -> list[list[Any]]:
@@ -156,10 +150,10 @@ def _emptied(pieces: Sequence[Sequence[Any]], gone: Sequence[int]) -> list[list[
 
 
 def _needed(
-    source: FileInput,
+    source: StreamInput,
     pieces: Sequence[Sequence[Any]],
     gone: Sequence[int],
-    found: Found,
+    found: SeekResult,
     needed_ticks: int | None,
 ) -> list[int]:
     """Of the pieces that are gone, those a replay from `found` on would have to read.
@@ -169,14 +163,14 @@ def _needed(
     """
     if needed_ticks is None:
         return list(gone)
-    if source.spec.arrival is None:
+    if source.arrives_with_piece:
         return [n for n in gone if int(pieces[n][3]) >= needed_ticks]
     passed = max((n for n, piece in enumerate(found.position) if int(piece[1]) < int(piece[2])), default=-1)
     return [n for n in gone if n > passed]
 
 
 def _oldest_arrival_ticks(
-    source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], found: Found
+    source: StreamInput, partition: str, pieces: Sequence[Sequence[Any]], found: SeekResult
 ) -> int | None:
     """When the first event arrived that a replay from `found` on reads."""
     for chunk in source.read(partition, found.position, pieces, Fields((), False)):

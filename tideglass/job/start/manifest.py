@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from tideglass.compile import Compiled
-from tideglass.connect.kafka.topic import TopicInput
 from tideglass.connect.output import OutputConnector
-from tideglass.connect.spec import InputSpec, ReferenceSpec
 from tideglass.core.durable import replace_file, sealed, unsealed
 from tideglass.core.errors import FRESH, damaged
 from tideglass.core.tags import written
@@ -79,10 +76,18 @@ class Manifest:
     kept: tuple[str, ...] = ()
 
 
+class Identified(Protocol):
+    """An input of any kind."""
+
+    def identity(self, directory: Path) -> Mapping[str, Any]:
+        """What tells it from another, as JSON, for the manifest in `directory`."""
+        ...
+
+
 def identity_of(
     compiled: Compiled,
     settings: JobSettings,
-    inputs: Mapping[str, InputSpec | ReferenceSpec | TopicInput],
+    inputs: Mapping[str, Identified],
     outputs: Mapping[str, OutputConnector],
     directory: Path,
     *,
@@ -97,7 +102,7 @@ def identity_of(
         state=state_parts(topology),
         settings=settings.of_rows(),
         key_groups=topology.key_groups,
-        inputs={name: _seen_from(directory, spec) for name, spec in sorted(inputs.items())},
+        inputs={name: each.identity(directory) for name, each in sorted(inputs.items())},
         schemas={
             name: {".".join(path): "" for path in needed.paths}
             | {path: type_.value for path, type_ in needed.payload_types}
@@ -112,18 +117,6 @@ def plan_hash(topology: Topology) -> str:
     """Spans are no part of an expression's representation, so moving text changes nothing."""
     parts = (topology.ops, topology.readers, topology.fields, topology.functions, topology.level)
     return _hash(written(parts))
-
-
-def _seen_from(directory: Path, spec: InputSpec | ReferenceSpec | TopicInput) -> dict[str, Any]:
-    """A project that is moved as a whole, its job directory inside, is the same.
-
-    So is a topic however it is reached: servers and options may change, and may be secret.
-    """
-    if isinstance(spec, TopicInput):
-        left_out = ("name", "servers", "options", "most_messages", "starting")
-        return {name: value for name, value in asdict(spec).items() if name not in left_out} | {"path": None}
-    path = None if spec.path is None else os.path.relpath(spec.path.resolve(), directory.resolve())
-    return spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}
 
 
 def _step_hashes(plan: Plan) -> dict[str, StepHash]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE
-from tideglass.connect.kafka.topic import STARTING_OPTIONS, HeldPartition, TopicInput, resolved
+from tideglass.connect.environment import resolved
+from tideglass.connect.kafka.topic import STARTING_OPTIONS, HeldPartition, TopicInput
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
 from tideglass.ingress.read_from import InputBegin, PartitionBegin

@@ -16,9 +16,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from tideglass.connect.environment import resolved
 from tideglass.connect.formats.avro import checked_schema
 from tideglass.connect.formats.messages import MessageFormat, Payload
-from tideglass.connect.kafka.topic import FETCHING, STARTING_OPTIONS, TopicInput, resolved
+from tideglass.connect.kafka.topic import FETCHING, STARTING_OPTIONS, TopicInput
 from tideglass.core.errors import TideglassError
 from tideglass.spark.connector import CONNECTOR, JARS
 from tideglass.spark.dataframes.query import FrameInput

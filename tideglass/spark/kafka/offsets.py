@@ -9,7 +9,8 @@ from typing import Any, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from tideglass.connect.kafka.topic import HeldPartition, TopicInput, resolved
+from tideglass.connect.environment import resolved
+from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.core.errors import InputError
 
 #: Options of Spark's connector that begin so are the client's own.

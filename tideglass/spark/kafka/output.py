@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from tideglass.connect.kafka.topic import resolved
+from tideglass.connect.environment import resolved
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import RECORDS_HEAD, Kind, Message
 

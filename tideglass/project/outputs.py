@@ -1,0 +1,76 @@
+"""The outputs of a project: what its files describe, and what stands in for an output that is not live.
+
+`OUTPUTS` is the one table of types. An output of a type that is not in it is understood and not supported:
+files stand in for it, as they do for every output of a run that is not live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tideglass.connect.output import OutputConnector
+from tideglass.core.file_names import folder_name
+from tideglass.project.connectors import OUTPUT_GROUP, Connectors, Described, properties_key
+from tideglass.project.inputs import checked_format, delimiter_of
+from tideglass.project.kafka import topic_output
+from tideglass.project.keys import OUTPUT, objects_in, warn_of_misspelt
+from tideglass.project.reading import Problems, text_of
+
+#: The types of outputs that a live run writes to.
+OUTPUTS: Connectors[OutputConnector] = Connectors("output", OUTPUT_GROUP, {"kafka": topic_output})
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectOutput:
+    """An output as the project describes it; where its rows go is for the run to say.
+
+    name: as the query spells it.
+    origin: its type, in the words of the file.
+    file_format: of the files that stand in for it.
+    connector: where the rows of a live run go; None for files as well.
+    """
+
+    name: str
+    origin: str
+    file_format: str = "json"
+    connector: OutputConnector | None = None
+
+
+def read_output(content: dict[str, Any], file: Path, problems: Problems) -> ProjectOutput:
+    """The output a file describes. content: what the file holds, in the form of the tools' files."""
+    name = text_of(content, "Name", file, problems, required="Name" in content) or file.stem
+    origin = text_of(content, "DataSourceType", file, problems, required=False) or "output"
+    serialization = objects_in(content.get("Serialization"))
+    warn_of_misspelt(content, (*OUTPUT, properties_key(origin)), file, problems)
+    if OUTPUTS.makes(origin):
+        delimiter = delimiter_of(serialization.get("FieldDelimiter"), file, problems)
+        described = Described(name, origin, content, delimiter, file, problems)
+        return ProjectOutput(name, origin, connector=OUTPUTS.make(described))
+    file_format = checked_format(serialization.get("Type"), file, problems) or "json"
+    problems.notice(
+        file,
+        f"writing to {origin} is understood, not yet supported; "
+        f"the rows of {name!r} go to LocalRunOutputs/{folder_name(name)}, or where --output {name}=PATH says",
+    )
+    return ProjectOutput(name, origin, _written(file_format, file, problems))
+
+
+def _written(file_format: str, file: Path, problems: Problems) -> str:
+    """The format of the files that stand in for an output."""
+    if file_format != "avro":
+        return file_format
+    problems.notice(file, "the format 'Avro' is not yet supported for files; rows are written as JSON")
+    return "json"
+
+
+def local_output(name: str, target: Path | str, file_format: str) -> OutputConnector:
+    """What takes the rows of an output in place of a live one. target: `console`, or a folder of files."""
+    if target == "console":
+        from tideglass.connect.console import ConsoleOutput
+
+        return ConsoleOutput(name)
+    from tideglass.connect.files.output import FileOutput
+
+    return FileOutput(name, Path(target).resolve(), file_format)
