@@ -14,6 +14,7 @@ from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.durable import append_lines, read_lines, replace_file, sealed, unsealed
 from tideglass.core.errors import TideglassError
+from tideglass.ingress.reports import PartitionReport
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add, read_runs
 
@@ -48,8 +49,7 @@ def test_a_torn_line_longer_than_what_is_read_at_once_is_dropped(tmp_path: Path)
 def idle_periods(path: Path, count: int) -> None:
     journal = IdleJournal(path)
     for offset in range(count):
-        report = {"input": "i", "partition": "0", "idle_held": None, "next_offset": offset}
-        journal.take({**report, "quiet_until_ticks": 1000 + offset})
+        journal.take(PartitionReport("i", "0", next_offset=offset, quiet_until_ticks=1000 + offset))
 
 
 def known_silences(path: Path) -> list[int]:

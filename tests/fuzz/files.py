@@ -29,6 +29,7 @@ from tideglass.core.errors import Source
 from tideglass.core.events import Fields
 from tideglass.core.types import OFFSET
 from tideglass.core.values import rows_of
+from tideglass.ingress.reports import BatchReports
 from tideglass.job.report.metrics import Metrics
 from tideglass.local import LocalDriver, PartitionBatch
 from tideglass.project.settings import from_options
@@ -324,7 +325,8 @@ def _counters(read: Read, source: FileInput) -> None:
     needed = topology.fields["i"]
     chunks = _read(source, [None], Fields(needed.paths, needed.whole, needed.payload_types)).chunks
     metrics = Metrics()
-    metrics.take_batch(LocalDriver(topology).run([PartitionBatch("i", 0, chunks)], final=True), {})
+    messages = LocalDriver(topology).run([PartitionBatch("i", 0, chunks)], final=True)
+    metrics.take_batch(BatchReports.of(messages), {})
     holds(metrics.events == read.counted, "counters do not add up", (metrics.events, read.counted))
     (facts,) = metrics.partitions.values()
     counters = facts.counters

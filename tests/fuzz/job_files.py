@@ -9,7 +9,6 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from fuzz.mutation import mutate_bytes, mutate_json
 from fuzz.trial import Trial, holds
@@ -19,6 +18,7 @@ from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import Source, StateError
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.read_from import PartitionBegin
+from tideglass.ingress.reports import PartitionReport
 from tideglass.job.directory import JobDirectory
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.report import run_journal
@@ -92,9 +92,10 @@ def whole() -> dict[str, bytes]:
         return {name: (directory.path / name).read_bytes() for name in names}
 
 
-def _idle_time(partition: str, offset: int) -> dict[str, Any]:
-    quiet = {"quiet_until_ticks": 1000 + offset, "idle_held": False}
-    return {"input": "i", "partition": partition, "next_offset": offset, **quiet}
+def _idle_time(partition: str, offset: int) -> PartitionReport:
+    return PartitionReport(
+        "i", partition, next_offset=offset, quiet_until_ticks=1000 + offset, idle_held=False
+    )
 
 
 def check(trial: Trial) -> None:

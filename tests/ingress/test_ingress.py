@@ -19,9 +19,9 @@ from support.times import at
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.events import Fields
-from tideglass.engine.messages import Kind
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
+from tideglass.ingress.reports import BatchReports, PartitionReport
 from tideglass.testing import run
 
 
@@ -156,15 +156,14 @@ def test_partitions_that_come_and_go_are_the_same_to_one_ingress_and_to_several(
     """Rows, counters and watermarks, though a new partition starts beside peers scanned elsewhere."""
     rng = random.Random(seed)
     rows = [{**row, "p": rng.randrange(1 + place // 12)} for place, row in enumerate(made(seed, 60))]
-    found: list[tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]] = []
+    found: list[tuple[dict[str, list[dict[str, Any]]], dict[str, PartitionReport]]] = []
     for number in (1, shares):
         frames = Frames(shares=number)
         frames.batch({"b": [table(made(seed + 1, 20))]}, now_ms=1000)
         for first, after in itertools.pairwise((0, *cuts, 60)):
             frames.batch({"a": [table(rows[first:after])], "b": []}, now_ms=1000 + 700 * after)
         frames.batch({"a": [], "b": []}, final=True)
-        reports = [m.json() for m in frames.messages if m.kind is Kind.REPORT and m.target == 0]
-        last = {f"{report['input']}/{report['partition']}": report for report in reports}
+        last = {report.sender: report for report in BatchReports.of(frames.messages).partitions}
         found.append(({name: both(each) for name, each in frames.rows().items()}, last))
     assert found[0] == found[1]
 
@@ -194,8 +193,8 @@ def test_rows_without_arrival_or_offset_are_refused_and_counted() -> None:
     rows = rows.set_column(5, "o", pa.array([0, None, 2], pa.int64()))
     frames.batch({"a": [rows], "b": []}, final=True)
     assert len(frames.rows()["high"]) == 1
-    reports = [m.json() for m in frames.messages if m.kind is Kind.REPORT and m.target == 0]
-    assert [report["rejected"] for report in reports if report["input"] == "a"] == [2]
+    reports = BatchReports.of(frames.messages).partitions
+    assert [report.rejected for report in reports if report.input == "a"] == [2]
 
 
 def test_the_state_of_another_job_is_refused() -> None:

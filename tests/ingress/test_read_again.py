@@ -16,9 +16,9 @@ from support.depth import depth
 from support.frames import SUBSTREAMS, TWO_INPUTS, Frames, Row, table
 from support.times import at
 from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
-from tideglass.engine.messages import Kind
 from tideglass.ingress.idle_periods import first_reaching
 from tideglass.ingress.read_from import InputBegin, PartitionBegin
+from tideglass.ingress.reports import BatchReports
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.plan.read_back import read_backs
 
@@ -88,9 +88,8 @@ class Run:
             self.rng.shuffle(rows)
             given[name] = [table(rows)] if rows else []
         self.frames.batch(given, now_ms, **words)
-        for message in self.frames.messages[self.told :]:
-            if message.kind is Kind.REPORT:
-                self.journal.take(message.json())
+        for report in BatchReports.of(self.frames.messages[self.told :]).partitions:
+            self.journal.take(report)
         self.told = len(self.frames.messages)
 
     def finish(self) -> None:
@@ -104,11 +103,8 @@ class Run:
     def watermark_ticks(self) -> int:
         """How far every partition of every input has come."""
         reached = {(name, p): BEFORE_ALL_TICKS for name in self.queues for p in PARTITIONS}
-        for message in self.frames.messages:
-            if message.kind is Kind.REPORT and "readers" in message.json():
-                report = message.json()
-                readers = report["readers"]
-                reached[report["input"], report["partition"]] = min(r["watermark_ticks"] for r in readers)
+        for report in BatchReports.of(self.frames.messages).partitions:
+            reached[report.input, report.partition] = report.watermark_ticks
         return min(reached.values())
 
 
@@ -203,6 +199,6 @@ def test_what_is_kept_of_a_partition_comes_before_what_follows_and_is_counted_on
     frames.batch({"a": [table(rows[7:])]}, replayed=True)
     frames.batch({"a": []}, final=True)
     assert sorted(each["v"] for each in frames.rows()["o"]) == [2, 3, 4, 5, 6, 7, 8, 77]
-    reports = [m.json() for m in frames.messages if m.kind is Kind.REPORT and m.target == 0]
-    last_of = {report["partition"]: report["readers"][0]["counters"] for report in reports}
-    assert last_of["0"]["accepted"] == 7
+    reports = BatchReports.of(frames.messages).partitions
+    last_of = {report.partition: report.readers[0].counters for report in reports}
+    assert last_of["0"].accepted == 7

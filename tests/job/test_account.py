@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from tideglass.core.errors import EvaluationError
+from tideglass.core.events import Rejected
 from tideglass.ingress.decisions import Counters
+from tideglass.ingress.reports import PartitionReport, ReaderReport
 from tideglass.job.directory import AT_ONCE, JobDirectory
 from tideglass.job.lock import RunLock
 from tideglass.job.report.metrics import Metrics
@@ -41,26 +43,17 @@ def reporter(directory: JobDirectory) -> Reporter:
     return Reporter("tolls", directory, RunSetup(START, PLAN, None), Metrics())
 
 
-def report(events: int, rejected: int) -> dict[str, Any]:
-    """What a scan tells of its partition."""
-    counters = dict.fromkeys(Counters.__dataclass_fields__, 0) | {"accepted": events}
-    reader = {"reader": 0, "counters": counters, "watermark_ticks": 0, "last_arrival_ticks": 5 * 10**7}
-    error = {
-        "error_type": "InvalidData",
-        "count": 1,
-        "message": "no JSON",
-        "examples": ["{"],
-        "first_line": 4,
-    }
-    return {
-        "input": "clicks",
-        "partition": "0",
-        "rejected": rejected,
-        "bytes": 10,
-        "errors": [error] * bool(rejected),
-        "failed": {},
-        "readers": [reader | {"final": False}],
-    }
+def report(events: int, rejected: int) -> PartitionReport:
+    """What a scan reports of its partition."""
+    error = Rejected("InvalidData", 1, "no JSON", ("{",), 4)
+    return PartitionReport(
+        "clicks",
+        "0",
+        rejected=rejected,
+        bytes=10,
+        errors=(error,) * bool(rejected),
+        readers=(ReaderReport(0, Counters(accepted=events), 0, 5 * 10**7),),
+    )
 
 
 def once(true: Callable[[], bool]) -> None:
@@ -91,7 +84,7 @@ def test_states_from_start_to_end(reporter: Reporter):
         time.sleep(0.6)  # longer than the account takes to look around
         assert status_of(reporter).state is State.STARTING
         with reporter.changing() as metrics:
-            metrics.take_report(report(events=3, rejected=0))
+            metrics.take_partition(report(events=3, rejected=0))
             metrics.output_rows["counts"] = 2
             metrics.batches = 1
         once(lambda: status_of(reporter).batches == 1)
@@ -123,7 +116,7 @@ def test_broken_input_degrades_a_run_and_is_its_last_error(reporter: Reporter):
     with reporter:
         reporter.running()
         with reporter.changing() as metrics:
-            metrics.take_report(report(events=3, rejected=1))
+            metrics.take_partition(report(events=3, rejected=1))
             metrics.batches = 1
         once(lambda: status_of(reporter).state is State.DEGRADED)
         assert status_of(reporter).error == "1 events of clicks/0 refused: no JSON (the first at 4)"

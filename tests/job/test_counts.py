@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from support.depth import depth
 from tideglass.core.errors import StateError
-from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.engine.reports import StageReport
+from tideglass.evaluate.failed_rows import Failed
+from tideglass.ingress.reports import BatchReports
 from tideglass.job.progress.counts import COUNTS, Counts
 from tideglass.job.report.metrics import Metrics
 
@@ -19,10 +21,9 @@ from tideglass.job.report.metrics import Metrics
 KILLS = ("before", "behind", "not")
 
 
-def reports(failed: int) -> list[Message]:
-    """What a key group says that has left out rows."""
-    body = {"level": 1, "key_group": 0, "failed": {"7": [failed, "why"]} if failed else {}}
-    return [Message(0, 1, Kind.REPORT, 0, "stage 1 key group 0", json_body(body))]
+def reports(failed: int) -> list[StageReport]:
+    """What a key group reports that has left out rows."""
+    return [StageReport(1, 0, {7: Failed(failed, "why")} if failed else {})]
 
 
 BATCHES = st.lists(
@@ -48,7 +49,7 @@ def test_rows_are_counted_once_over_kills_at_every_place(batches: list[tuple[int
         counts, metrics = Counts.load(Path(folder)), Metrics()
         assert sum(counts.up_to(committed).values()) == rows_so_far
         for report in counts.stages.values():
-            metrics.take_report(report)
+            metrics.take_stage(report)
         assert metrics.by_api_name()["Errors"] == failed_so_far
 
 
@@ -56,7 +57,7 @@ def test_counts_of_a_batch_that_runs_in_another_run_are_those_before_it(tmp_path
     Counts().after(0, {"o": 2, "p": 1}, []).after(1, {"o": 3}, []).save(tmp_path)
     metrics = Metrics(rows_before=Counts.load(tmp_path).up_to(0))
     assert metrics.by_api_name()["OutputEvents"] == 3
-    metrics.take_batch([], {"o": 3})
+    metrics.take_batch(BatchReports(), {"o": 3})
     assert metrics.rows_in_all == {"o": 5, "p": 1}
     assert metrics.by_api_name()["OutputEvents"] == 6
 

@@ -18,6 +18,7 @@ from tideglass.core.time import TICKS_PER_SECOND, format_ticks
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.partition_time import Ingress
+from tideglass.ingress.reports import PartitionReport
 from tideglass.ingress.scan import ScanState
 from tideglass.job.progress.idle_journal import LONGEST_BYTES, IdleJournal
 from tideglass.job.progress.stop_point import PartitionStopPoint, stop_point
@@ -199,10 +200,9 @@ def test_a_checkpoint_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- the journal of idle periods
 
 
-def told(next_offset: int, until_ticks: int | None, held: bool | None = None) -> dict[str, Any]:
-    """What the report of a scan says of silence."""
-    place = {"input": "in", "partition": "0", "next_offset": next_offset}
-    return {**place, "quiet_until_ticks": until_ticks, "idle_held": held}
+def told(next_offset: int, until_ticks: int | None, held: bool | None = None) -> PartitionReport:
+    """What the report of a scan says of an idle period."""
+    return PartitionReport("in", "0", next_offset=next_offset, quiet_until_ticks=until_ticks, idle_held=held)
 
 
 def test_the_last_word_on_a_place_counts_and_survives(tmp_path: Path) -> None:
@@ -234,7 +234,6 @@ def test_a_long_silence_does_not_fill_the_disk(tmp_path: Path) -> None:
 
 def test_an_idle_period_that_changed_nothing_is_forgotten(tmp_path: Path) -> None:
     journal = IdleJournal(tmp_path / "silences.jsonl")
-    journal.take({"level": 1, "key_group": 0, "watermark_ticks": 0})  # of a stage
     journal.take(told(5, 10))
     journal.take(told(9, 20, held=False))  # the next event came earlier than estimated
     journal.take(told(12, None, held=True))

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tideglass.cli.profile import profile_tables
 from tideglass.engine.messages import Kind
+from tideglass.ingress.reports import BatchReports
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import OUTPUTS, OUTSIDE, TASKS, Profile, Share, shown_shares
 from tideglass.local import LocalDriver
@@ -55,7 +56,8 @@ def test_the_metrics_of_a_run_are_the_same_with_a_profile():
     for profile in (False, True):
         metrics = Metrics()
         driver = LocalDriver(topology, profile=profile)
-        metrics.take_batch(driver.run(partition_batches(topology, {"i": ROWS}), final=True), {})
+        messages = driver.run(partition_batches(topology, {"i": ROWS}), final=True)
+        metrics.take_batch(BatchReports.of(messages), {})
         found.append(metrics.by_api_name())
     assert found[0] == found[1]
     assert found[0]["InputEvents"] == len(ROWS)

@@ -21,6 +21,7 @@ from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.read_from import PartitionBegin
+from tideglass.ingress.reports import PartitionReport, ReaderReport
 from tideglass.ingress.scan import ScanState
 from tideglass.job.options import Job, RunOptions
 from tideglass.job.progress.idle_journal import IdleJournal
@@ -221,7 +222,9 @@ OTHER = "SELECT COUNT(*) AS n INTO many FROM sensor TIMESTAMP BY readAt GROUP BY
 def leave(bench: Bench, offsets: Mapping[str, int], watermarks: Mapping[str, int], **words: Any) -> None:
     """What a run of generation 1 leaves that has read so far; watermarks in seconds."""
     reports = {
-        partition: {"readers": [{"watermark_ticks": seconds * TICKS_PER_SECOND}]}
+        partition: PartitionReport(
+            "sensor", partition, readers=(ReaderReport(0, watermark_ticks=seconds * TICKS_PER_SECOND),)
+        )
         for partition, seconds in watermarks.items()
     }
     TopicProgress(4, offsets={"sensor": offsets}, reports={"sensor": reports}, **words).save(
@@ -382,8 +385,9 @@ def test_silence_that_raised_events_is_reached_back_to(bench: Bench) -> None:
     started(bench, answer(HeldPartition(earliest=0, end=0)))
     leave(bench, {"0": 70}, {"0": 520})
     offset = 12 * EVENTS_OF_A_MESSAGE
-    report = {"input": "sensor", "partition": "0", "next_offset": offset, "idle_held": None}
-    IdleJournal(bench.directory.idle_journal).take(report | {"quiet_until_ticks": 515 * TICKS_PER_SECOND})
+    IdleJournal(bench.directory.idle_journal).take(
+        PartitionReport("sensor", "0", next_offset=offset, quiet_until_ticks=515 * TICKS_PER_SECOND)
+    )
     bench.query(OTHER)
     again = started(bench, answer(WHOLE))
     assert again.read_plan.offsets == {"sensor": {"0": 12}}

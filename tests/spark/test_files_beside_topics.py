@@ -38,6 +38,7 @@ from tideglass.engine.messages import Kind, Message, for_driver
 from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.read_from import ANEW
+from tideglass.ingress.reports import BatchReports
 from tideglass.ingress.stream import IngressTask
 from tideglass.job.directory import JobDirectory
 from tideglass.job.progress.idle_journal import IdleJournal
@@ -282,11 +283,11 @@ class Run:
                     )
         told = for_driver(sent)
         self.messages += emitted_messages(told)
-        for each in told:
-            if each.kind is Kind.REPORT:
-                self.idle_journal.take(each.json())
+        scanned = BatchReports.of(told).partitions
+        for report in scanned:
+            self.idle_journal.take(report)
         checkpoint, source = self.state / "checkpoint", self.source()
-        self.place = self.place.behind(self.batches, checkpoint, ("a",), told)
+        self.place = self.place.behind(self.batches, checkpoint, ("a",), scanned)
         self.place.save(self.state)
         inputs, began = source.job.inputs, self.read_plan.read_plan
         read = positions_after(self.batches, checkpoint, inputs, began, self.place)

@@ -20,7 +20,7 @@ from support.times import at
 from tideglass.connect.files.event_id import NAMESPACE
 from tideglass.core.errors import InputError, QueryError, TideglassError
 from tideglass.core.time import format_ticks, ticks_of_datetime
-from tideglass.engine.messages import Kind
+from tideglass.ingress.reports import BatchReports
 from tideglass.job.report.metrics import Metrics
 from tideglass.local import LocalDriver
 from tideglass.project.settings import from_options
@@ -196,9 +196,8 @@ def accounting(rows: Sequence[Row]) -> dict[str, int]:
     ]
     metrics = Metrics()
     topology = compile_rows(QUERY, {"events": given}, from_options(SETTINGS)).topology
-    for message in LocalDriver(topology).run(partition_batches(topology, {"events": given}), final=True):
-        if message.kind is Kind.REPORT:
-            metrics.take_report(message.json())
+    messages = LocalDriver(topology).run(partition_batches(topology, {"events": given}), final=True)
+    metrics.take_batch(BatchReports.of(messages), {})
     return metrics.by_api_name()
 
 

@@ -25,9 +25,9 @@ from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import OUTPUT_KINDS, Kind, Message
 from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
-from tideglass.ingress.decisions import Counters
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.read_from import PartitionBegin
+from tideglass.ingress.reports import BatchReports
 from tideglass.project.settings import from_options
 from tideglass.spark.file_source import JobReader, SourceJob
 from tideglass.spark.key_numbers import key_numbers
@@ -121,8 +121,8 @@ def test_an_input_without_any_partition_ends_like_the_others(tmp_path: Path) -> 
     source = reader(tmp_path, events, folders(tmp_path / "empty", "others"), query=BOTH)
     first = next_batch(source, None)
     assert first["final"]
-    reports = [m.json() for m in messages(source, None, first) if m.kind is Kind.REPORT]
-    assert [(r["input"], r["readers"][0]["final"]) for r in reports] == [("events", True), ("others", True)]
+    reports = BatchReports.of(messages(source, None, first)).partitions
+    assert [(each.input, each.readers[0].final) for each in reports] == [("events", True), ("others", True)]
 
 
 def test_silence_moves_the_watermark_of_a_growing_input_and_is_part_of_the_offset(tmp_path: Path) -> None:
@@ -269,8 +269,8 @@ def test_a_run_begins_in_the_middle_with_the_watermark_silence_had_left(tmp_path
     source = JobReader(replace(source.job, **replayed(files, {}, begin)))
     first = next_batch(source, None)
     sent = messages(source, None, first)
-    (report,) = (m.json() for m in sent if m.kind is Kind.REPORT)
-    assert Counters(**report["readers"][0]["counters"]).input_events == 19
+    (report,) = BatchReports.of(sent).partitions
+    assert report.readers[0].counters.input_events == 19
     assert marks(sent)["events/0"] == ticks_at(95)
     assert first["inputs"]["events"]["0"]["number"] == 3
 

@@ -22,6 +22,7 @@ from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.read_from import ANEW, InputBegin
+from tideglass.ingress.reports import BatchReports
 from tideglass.ingress.stream import IngressTask
 from tideglass.local import rows_by_output
 from tideglass.operators.state.store import MemoryState
@@ -144,7 +145,7 @@ class Frames:
                         mine,
                         lambda op, at=(level, key_group): self.states.setdefault((*at, op), MemoryState()),
                     )
-        self.peers.take(self.batches, for_driver(sent))
+        self.peers.take(self.batches, BatchReports.of(sent).partitions)
         self.batches += 1
         self.messages += emitted_messages(for_driver(sent))
 

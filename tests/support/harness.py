@@ -24,6 +24,7 @@ from tideglass.engine.key_group import KeyGroupTask, joint
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import OutputFilter
 from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
+from tideglass.ingress.reports import BatchReports, PartitionReport
 from tideglass.ingress.scan import Chunk, IdleTime, ScanState
 from tideglass.job.report.metrics import Metrics
 from tideglass.local import LocalDriver, LocalState, PartitionBatch, rows_by_output
@@ -288,10 +289,10 @@ def play(
         turn = manner.rotate % max(1, len(shares))
         shares = shares[turn:] + shares[:turn]
         came = driver.run(shares[::-1] if manner.reverse else shares, final=final)
-        for message in came:
-            if message.kind is Kind.REPORT:
-                metrics.take_report(message.json())
-                take_idle_period(told, message.json())
+        reports = BatchReports.of(came)
+        metrics.take_batch(reports, {})
+        for report in reports.partitions:
+            take_idle_period(told, report)
         messages.extend(came if keep else ())
         batches += 1
         if manner.restarts and batches % manner.restarts == 0:
@@ -337,16 +338,14 @@ def play(
     return Played(compiled, rows_out, metrics, watched, batches, tables, told, stop)
 
 
-def take_idle_period(told: dict[Place, list[IdlePeriod]], report: Mapping[str, Any]) -> None:
+def take_idle_period(told: dict[Place, list[IdlePeriod]], report: PartitionReport) -> None:
     """What a scan says of an idle period; one that proves to have changed nothing is forgotten."""
-    if "input" not in report:
-        return
-    known = told.setdefault((report["input"], int(report["partition"])), [])
-    if report["idle_held"]:
-        last = max((each.offset for each in known if each.offset < report["next_offset"]), default=None)
+    known = told.setdefault((report.input, int(report.partition)), [])
+    if report.idle_held:
+        last = max((each.offset for each in known if each.offset < report.next_offset), default=None)
         known[:] = [each for each in known if each.offset != last]
-    if report["quiet_until_ticks"] is not None:
-        known.append(IdlePeriod(report["next_offset"], report["quiet_until_ticks"]))
+    if report.quiet_until_ticks is not None:
+        known.append(IdlePeriod(report.next_offset, report.quiet_until_ticks))
 
 
 def watch(driver: LocalDriver, watched: Watched) -> None:

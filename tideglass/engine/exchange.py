@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -12,6 +11,7 @@ from tideglass.core.events import Known
 from tideglass.core.values import by_columns, unify
 from tideglass.engine.ipc import key_groups_of, partition_groups_of, split, to_bytes
 from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.engine.reports import Report
 from tideglass.operators.aggregates.grouping import stack
 from tideglass.operators.progress import Progress
 from tideglass.plan.topology import AlignedSendOp, EmitOp, PartialOp, SendOp, Topology
@@ -48,7 +48,7 @@ class Exchange:
         self._sent: list[Message] = []
         self._rows: dict[str, list[pa.Table]] = {}
         self._marks: dict[int, Progress] = {}
-        self._reports: list[Mapping[str, Any]] = []
+        self._reports: list[Report] = []
         self._forwarded: list[Message] = []
 
     def send(self, op: SendOp, table: pa.Table) -> None:
@@ -78,8 +78,8 @@ class Exchange:
         """Tell the driver that the rows of the batch are not to be emitted."""
         self._forwarded.append(Message(0, self._topology.levels + 1, Kind.WITHHELD, 0, self._sender, b""))
 
-    def report(self, facts: Mapping[str, Any]) -> None:
-        self._reports.append(facts)
+    def report(self, report: Report) -> None:
+        self._reports.append(report)
 
     def forward(self, message: Message) -> None:
         """Pass on a message that is for a later level or for the driver."""
@@ -100,8 +100,9 @@ class Exchange:
                 if written_body is not None:
                     ordinal = self._topology.outputs.index(output)
                     result.append(Message(0, driver, written_body[0], ordinal, sender, written_body[1]))
-        for facts in self._reports:
-            result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, json_body(facts)))
+        for report in self._reports:
+            body = json_body(report.to_json())
+            result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, body))
         return result
 
     def _send_chunk(self, op: SendOp, tables: list[pa.Table]) -> None:

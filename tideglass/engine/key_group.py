@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +13,7 @@ from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.engine.reports import StageReport
 from tideglass.engine.sender_watermarks import SenderWatermarks
 from tideglass.engine.stage import Stage
 from tideglass.evaluate.failed_rows import Failed, added, of_plain, to_plain
@@ -103,20 +103,12 @@ class KeyGroupTask:
             exchange.emit(emit, table)
         for op_id, op_progress in result.progress.items():
             exchange.watermark(op_id, op_progress)
-        exchange.report(
-            {
-                "level": self.level,
-                "key_group": key_group,
-                "failed": self._failed(result.failed, state_of),
-                "watermark_ticks": min(
-                    (op_progress.watermark_ticks for op_progress in progress.values()),
-                    default=BEFORE_ALL_TICKS,
-                ),
-            }
-        )
+        watermark_ticks = min((each.watermark_ticks for each in progress.values()), default=BEFORE_ALL_TICKS)
+        failed = self._failed(result.failed, state_of)
+        exchange.report(StageReport(self.level, key_group, failed, watermark_ticks))
         return exchange.messages()
 
-    def _failed(self, later: Mapping[int, Failed], state_of: Callable[[int], State]) -> dict[str, Any]:
+    def _failed(self, later: Mapping[int, Failed], state_of: Callable[[int], State]) -> Mapping[int, Failed]:
         """The rows left out since the run began, kept beside the state of the stage's first operator."""
         if not self.topology.drops_failing_rows:
             return {}
@@ -126,7 +118,7 @@ class KeyGroupTask:
         totals = added({} if before is None else of_plain(json.loads(before)), later)
         if later:
             state.put(_FAILED, json_body(to_plain(totals)))
-        return to_plain(totals)
+        return totals
 
 
 def joint(senders: list[Progress]) -> Progress:

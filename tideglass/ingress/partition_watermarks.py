@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tideglass.core.errors import REBUILD, damaged
-from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.engine.messages import json_body
 from tideglass.engine.snapshots import Snapshots
+from tideglass.ingress.reports import PartitionReport
 
 #: Watermarks in ticks by partition and reader.
 Watermarks: TypeAlias = Mapping[str, Mapping[int, int]]
@@ -28,15 +29,13 @@ class PartitionWatermarks:
 
     snapshots: Snapshots
 
-    def take(self, batch: int, messages: Iterable[Message]) -> None:
+    def take(self, batch: int, reports: Iterable[PartitionReport]) -> None:
         """Write down what is known after a batch: what its reports say, and of the silent what was known."""
         found = self._load(batch - 1)
-        for message in messages:
-            facts = message.json() if message.kind is Kind.REPORT else {}
-            if "partition" in facts:
-                found.setdefault(facts["input"], {})[facts["partition"]] = {
-                    str(each["reader"]): each["watermark_ticks"] for each in facts["readers"]
-                }
+        for report in reports:
+            found.setdefault(report.input, {})[report.partition] = {
+                str(each.reader): each.watermark_ticks for each in report.readers
+            }
         self.snapshots.save(_SENDER, batch, json_body(found))
         self.snapshots.forget_before(batch)
 

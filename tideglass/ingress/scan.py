@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from tideglass.connect.formats.decoded import column_name
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core import profile
 from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
-from tideglass.core.events import Chunk, Fields, Known
+from tideglass.core.events import Chunk, Fields, Known, Rejected
 from tideglass.core.failing import kept_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import (
@@ -49,6 +49,7 @@ from tideglass.evaluate.program import Program
 from tideglass.ingress.idle_periods import IdlePeriod, between_idle_periods
 from tideglass.ingress.partition_time import Ingress, watermarks
 from tideglass.ingress.policies import estimated_arrival_ticks, idle_until, place
+from tideglass.ingress.reports import PartitionReport, ReaderReport
 from tideglass.operators.progress import Progress, partition_name
 from tideglass.operators.state.reorder import release
 from tideglass.operators.state.store import MemoryState
@@ -114,30 +115,27 @@ class ScanState:
         """Whether any event has come."""
         return self.last_arrival_ticks != BEFORE_ALL_TICKS
 
-    def report(
-        self, input_name: str, partition_name: str, errors: Sequence[object] = (), *, final: bool
-    ) -> dict[str, Any]:
-        """What people are told of the partition: its counters and watermarks by reader."""
-        return {
-            "input": input_name,
-            "partition": partition_name,
-            "rejected": self.totals["rejected"],
-            "bytes": self.totals["bytes"],
-            "errors": errors,
-            "next_offset": self.next_offset,
-            "failed": to_plain(self.failed),
-            "readers": [
-                {
-                    "reader": id_,
-                    "counters": asdict(ingress.counters),
-                    "watermark_ticks": ingress.watermark_ticks,
-                    "last_arrival_ticks": ingress.last_arrival_ticks,
-                    "substreams_ahead": len(ingress.substreams),
-                    "final": final,
-                }
+    def report(self, input_name: str, partition_name: str, *, final: bool) -> PartitionReport:
+        """The partition's counters and watermarks by reader."""
+        return PartitionReport(
+            input_name,
+            partition_name,
+            rejected=self.totals["rejected"],
+            bytes=self.totals["bytes"],
+            next_offset=self.next_offset,
+            failed=self.failed,
+            readers=tuple(
+                ReaderReport(
+                    id_,
+                    ingress.counters,
+                    ingress.watermark_ticks,
+                    ingress.last_arrival_ticks,
+                    len(ingress.substreams),
+                    final,
+                )
                 for id_, ingress in self.ingress.items()
-            ],
-        }
+            ),
+        )
 
     def to_bytes(self) -> bytes:
         parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}
@@ -255,7 +253,7 @@ class Scan:
         kept = {self._state_ids[op.id] for op in self.topology.at(0) if isinstance(op, EmitOp)}
         held = {number: table for number, table in state.held.items() if number in kept}
         totals = {"rejected": 0, "bytes": 0, **state.totals}
-        errors: list[dict[str, object]] = []
+        errors: list[Rejected] = []
         failed = dict(state.failed)
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
         count, next_offset = 0, state.next_offset
@@ -263,7 +261,7 @@ class Scan:
         for chunk in map(partial(self._identified, partition_name), chunks):
             totals["rejected"] += sum(r.count for r in chunk.rejected)
             totals["bytes"] += chunk.bytes_read
-            errors += [asdict(r) for r in chunk.rejected]
+            errors += chunk.rejected
             for before, table in between_idle_periods(chunk.table, idle_periods):
                 ingress = self._idle_until(ingress, before)
                 for reader in self.readers:
@@ -298,9 +296,12 @@ class Scan:
         exchange.known(known)
         waiting = {number: table for number, table in held.items() if table.num_rows}
         after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
-        report = after.report(self.input_name, partition_name, errors[:20], final=final)
-        idle_facts = {"quiet_until_ticks": quiet_until_ticks, "idle_held": idle_held}
-        exchange.report(report | idle_facts)
+        report = after.report(self.input_name, partition_name, final=final)
+        exchange.report(
+            replace(
+                report, errors=tuple(errors[:20]), quiet_until_ticks=quiet_until_ticks, idle_held=idle_held
+            )
+        )
         if not emits:
             exchange.withhold()
         return exchange.messages(), after

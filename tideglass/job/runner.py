@@ -34,6 +34,7 @@ from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import OutputFilter, emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
+from tideglass.ingress.reports import BatchReports
 from tideglass.job.arrival_warnings import arrival_warnings
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import RunLock
@@ -320,21 +321,19 @@ def _start(
         nonlocal topic_progress, counts
         began = time.monotonic()
         batch = Batch(setup.plan.generation, batch_id)
+        reports = BatchReports.of(messages)
         if job.topics:
-            partition_watermarks.take(batch_id, messages)
+            partition_watermarks.take(batch_id, reports.partitions)
         given = commit_batch(batch, emitted_messages(messages), topology.outputs, job.outputs)
-        scanned: list[str] = []
-        for message in messages:
-            if message.kind is Kind.REPORT:
-                report = message.json()
-                idle_journal.take(report)
-                if "next_offset" in report:
-                    scanned.append(f"{report['input']}/{report['partition']}")
-        snapshots.sync(scanned)
+        for report in reports.partitions:
+            idle_journal.take(report)
+        snapshots.sync([report.sender for report in reports.partitions])
         if job.topics:  # once its rows are given, and before anything is said of them
-            topic_progress = topic_progress.behind(batch_id, checkpoint, tuple(job.topics), messages)
+            topic_progress = topic_progress.behind(
+                batch_id, checkpoint, tuple(job.topics), reports.partitions
+            )
             topic_progress.save(state)
-        counts = counts.after(batch_id, given.rows, messages)
+        counts = counts.after(batch_id, given.rows, reports.stages)
         counts.save(state)
         catch_up = reporter.metrics.catch_up
         catches_up = catch_up is not None and not catch_up.done
@@ -347,7 +346,7 @@ def _start(
         if waits:
             mark_replayed(read)
         with reporter.changing() as metrics:
-            metrics.take_batch(messages, given.rows)
+            metrics.take_batch(reports, given.rows)
             if catch_up is not None and catches_up:
                 catch_up.advance(read, metrics.read_now, time.monotonic())
         if watch is not None:

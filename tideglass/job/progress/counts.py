@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tideglass.core.durable import replace_file, sealed, unsealed
 from tideglass.core.errors import REBUILD, damaged
-from tideglass.engine.messages import Kind, Message
+from tideglass.engine.reports import StageReport
 
 #: In the directory of a generation, what its `Counts` are.
 COUNTS = "counts.json"
@@ -27,13 +26,13 @@ class Counts:
 
     batch: the last one that is counted; None before the first. rows: per output, up to that batch.
     rows_before: per output, up to the batch before. stages: the last report of each key group of a stage that
-    has left out rows.
+    has left out rows, by level and key group.
     """
 
     batch: int | None = None
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
     rows_before: Mapping[str, int] = field(default_factory=dict[str, int])
-    stages: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Any])
+    stages: Mapping[str, StageReport] = field(default_factory=dict[str, StageReport])
 
     @staticmethod
     def load(generation: Path) -> Counts:
@@ -43,16 +42,24 @@ class Counts:
         """
         path = generation / COUNTS
         try:
-            return Counts(**unsealed(json.loads(path.read_bytes())))
+            content = unsealed(json.loads(path.read_bytes()))
+            stages = {name: StageReport.from_json(each) for name, each in content.pop("stages", {}).items()}
+            return Counts(**content, stages=stages)
         except FileNotFoundError:
             return Counts()
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise damaged(path, f"does not say how many rows were given ({error})", REBUILD) from error
 
     def save(self, generation: Path) -> None:
-        replace_file(generation / COUNTS, json.dumps(sealed(asdict(self))).encode())
+        content = {
+            "batch": self.batch,
+            "rows": self.rows,
+            "rows_before": self.rows_before,
+            "stages": {name: each.to_json() for name, each in self.stages.items()},
+        }
+        replace_file(generation / COUNTS, json.dumps(sealed(content)).encode())
 
-    def after(self, batch: int, rows: Mapping[str, int], messages: Iterable[Message]) -> Counts:
+    def after(self, batch: int, rows: Mapping[str, int], reports: Iterable[StageReport]) -> Counts:
         """The counts after one more batch, or after the last one once more.
 
         >>> once = Counts().after(0, {"o": 2}, []).after(1, {"o": 3}, [])
@@ -62,10 +69,9 @@ class Counts:
         before = self.up_to(batch - 1)
         total = {name: before.get(name, 0) + rows.get(name, 0) for name in {**before, **rows}}
         stages = dict(self.stages)
-        for message in messages:
-            report = message.json() if message.kind is Kind.REPORT else {}
-            if "level" in report and report.get("failed"):
-                stages[f"{report['level']}/{report['key_group']}"] = report
+        for report in reports:
+            if report.failed:
+                stages[f"{report.level}/{report.key_group}"] = report
         return Counts(batch, total, before, stages)
 
     def up_to(self, batch: int | None) -> Mapping[str, int]:

@@ -8,7 +8,6 @@ arrived no earlier than estimated, an idle period has changed nothing and is for
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 from tideglass.core.durable import append_lines, read_lines, replace_file, sealed, unsealed
 from tideglass.core.errors import FRESH, damaged
 from tideglass.ingress.idle_periods import IdlePeriod
+from tideglass.ingress.reports import PartitionReport
 
 #: An input and one of its partitions, by their names.
 Place: TypeAlias = tuple[str, str]
@@ -38,22 +38,20 @@ class IdleJournal:
         self._load()
         return tuple(IdlePeriod(*each) for each in sorted(self._until_ticks.get(place, {}).items()))
 
-    def take(self, report: Mapping[str, Any]) -> None:
-        """Add what the report of a scan tells, if it tells of silence. Taking one again changes nothing."""
-        if "idle_held" not in report:
-            return
+    def take(self, report: PartitionReport) -> None:
+        """Add the idle period a scan reports, if there was one. Taking a report again changes nothing."""
         self._load()
-        known = self._until_ticks.setdefault((report["input"], report["partition"]), {})
-        if report["idle_held"]:
-            before = [offset for offset in known if offset < report["next_offset"]]
+        known = self._until_ticks.setdefault((report.input, report.partition), {})
+        if report.idle_held:
+            before = [offset for offset in known if offset < report.next_offset]
             known.pop(max(before, default=-1), None)
-        until_ticks = report["quiet_until_ticks"]
+        until_ticks = report.quiet_until_ticks
         if until_ticks is None:
             return
-        if known.get(report["next_offset"], until_ticks - 1) >= until_ticks:
+        if known.get(report.next_offset, until_ticks - 1) >= until_ticks:
             return
-        known[report["next_offset"]] = until_ticks
-        line = _line((report["input"], report["partition"]), report["next_offset"], until_ticks)
+        known[report.next_offset] = until_ticks
+        line = _line((report.input, report.partition), report.next_offset, until_ticks)
         append_lines(self.path, [line])
         if self.path.stat().st_size > self._most_bytes:
             self._write_anew()

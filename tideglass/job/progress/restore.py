@@ -59,11 +59,11 @@ def recover(
     checkpoint = state / "checkpoint"
     for reports in topic_progress.reports.values():
         for report in reports.values():
-            metrics.take_report(report)
+            metrics.take_partition(report)
     if batch is not None and inputs:
         _recover_files(metrics, checkpoint, batch, Snapshots(str(state / "ingress")))
-    for report in counts.stages.values():
-        metrics.take_report(report)
+    for stage in counts.stages.values():
+        metrics.take_stage(stage)
     metrics.read_before = metrics.events_by_input
     metrics.rows_before = counts.up_to(setup.batch)  # Spark runs what is behind that batch, again or not
     read = positions_after(batch, checkpoint, inputs, setup.read_plan, topic_progress)
@@ -84,4 +84,4 @@ def _recover_files(metrics: Metrics, checkpoint: Path, batch: int, snapshots: Sn
             if offset["batch"]:  # before the first batch there is no state
                 saved = saved_state(snapshots, f"{name}/{partition}", offset["batch"])
                 final = offset["inputs"][name][partition]["ended"]
-                metrics.take_report(saved.report(name, partition, final=final))
+                metrics.take_partition(saved.report(name, partition, final=final))

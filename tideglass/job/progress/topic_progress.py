@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tideglass.core.durable import replace_file, sealed, unsealed
 from tideglass.core.errors import RESTART, damaged
 from tideglass.core.time import BEFORE_ALL_TICKS
-from tideglass.engine.messages import Kind, Message
+from tideglass.ingress.reports import PartitionReport
 from tideglass.job.report.catch_up import Positions, logged_sources
 
 #: In the directory of a generation, what its `TopicProgress` is.
@@ -40,26 +40,41 @@ class TopicProgress:
     batch: int | None = None
     replayed: bool = False
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
-    reports: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict[str, Any])
+    reports: Mapping[str, Mapping[str, PartitionReport]] = field(default_factory=dict[str, Any])
 
     @staticmethod
     def load(generation: Path) -> TopicProgress:
         """What `save` wrote; nothing where it wrote nothing. Raises StateError for what is none."""
         path = generation / REACHED
         try:
-            return TopicProgress(**unsealed(json.loads(path.read_bytes())))
+            content = unsealed(json.loads(path.read_bytes()))
+            reports = {
+                name: {partition: PartitionReport.from_json(report) for partition, report in of.items()}
+                for name, of in content.pop("reports", {}).items()
+            }
+            return TopicProgress(**content, reports=reports)
         except FileNotFoundError:
             return TopicProgress()
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
             raise damaged(path, f"does not say where the last run stopped ({error})", RESTART) from error
 
     def save(self, generation: Path) -> None:
-        replace_file(generation / REACHED, json.dumps(sealed(asdict(self))).encode())
+        reports = {
+            name: {partition: report.to_json() for partition, report in of.items()}
+            for name, of in self.reports.items()
+        }
+        content = {
+            "batch": self.batch,
+            "replayed": self.replayed,
+            "offsets": self.offsets,
+            "reports": reports,
+        }
+        replace_file(generation / REACHED, json.dumps(sealed(content)).encode())
 
     def behind(
-        self, batch: int, checkpoint: Path, topics: Sequence[str], messages: Iterable[Message]
+        self, batch: int, checkpoint: Path, topics: Sequence[str], scanned: Iterable[PartitionReport]
     ) -> TopicProgress:
-        """The place behind one more batch. topics: the inputs, in the order of Spark's query."""
+        """The progress after one more batch. topics: the inputs, in the order of Spark's query."""
         logged = logged_sources(checkpoint, batch)
         offsets = {
             name: self.offsets.get(name, {}) if of is None else _offsets(of)
@@ -67,10 +82,8 @@ class TopicProgress:
         }
         said = logged[len(topics)] or {}  # behind the topics comes what is told to them
         reports = {name: dict(of) for name, of in self.reports.items()}
-        for message in messages:
-            report = message.json() if message.kind is Kind.REPORT else {}
-            if "input" in report and "readers" in report:
-                reports.setdefault(report["input"], {})[report["partition"]] = report | {"errors": []}
+        for report in scanned:
+            reports.setdefault(report.input, {})[report.partition] = replace(report, errors=())
         return replace(
             self, batch=batch, replayed=said.get("replayed", False), offsets=offsets, reports=reports
         )
@@ -78,8 +91,7 @@ class TopicProgress:
     def watermark_ticks(self, input_name: str, partition: str) -> int:
         """How far a partition's watermark has come; BEFORE_ALL_TICKS for one never heard of."""
         report = self.reports.get(input_name, {}).get(partition)
-        readers = [] if report is None else report["readers"]
-        return min((reader["watermark_ticks"] for reader in readers), default=BEFORE_ALL_TICKS)
+        return BEFORE_ALL_TICKS if report is None else report.watermark_ticks
 
     def covers(self, places: Mapping[str, Mapping[str, int]]) -> bool:
         """Whether everything before those offsets is read."""

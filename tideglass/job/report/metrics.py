@@ -7,13 +7,14 @@ on from where it was.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
-from tideglass.engine.messages import Kind, Message
+from tideglass.engine.reports import StageReport
+from tideglass.evaluate.failed_rows import Failed
 from tideglass.ingress.decisions import Counters
+from tideglass.ingress.reports import BatchReports, PartitionReport
 from tideglass.job.report.catch_up import CatchUp
 
 
@@ -55,14 +56,6 @@ class DataErrors:
     first_place: int
 
 
-@dataclass(frozen=True, slots=True)
-class FailedRows:
-    """Rows an operator has left out because they made the query fail, and why the first of them did."""
-
-    count: int
-    message: str
-
-
 @dataclass(slots=True)
 class Metrics:
     """The newest facts of every partition, and what each output has been given by this run.
@@ -79,58 +72,58 @@ class Metrics:
     started_seconds: float = field(default_factory=time.monotonic)
     errors: list[DataErrors] = field(default_factory=list[DataErrors])
     #: by (input and partition, or stage and key group) and operator
-    failed_rows: dict[tuple[tuple[str, str], int], FailedRows] = field(
-        default_factory=dict[tuple[tuple[str, str], int], FailedRows]
+    failed_rows: dict[tuple[tuple[str, str], int], Failed] = field(
+        default_factory=dict[tuple[tuple[str, str], int], Failed]
     )
     read_before: Mapping[str, int] = field(default_factory=dict[str, int])
     rows_before: Mapping[str, int] = field(default_factory=dict[str, int])
     catch_up: CatchUp | None = None
 
-    def take_batch(self, messages: Iterable[Message], rows: Mapping[str, int]) -> None:
+    def take_batch(self, reports: BatchReports, rows: Mapping[str, int]) -> None:
         """Take in a batch that is committed: its reports, and the rows it gave each output."""
-        for message in messages:
-            if message.kind is Kind.REPORT:
-                self.take_report(message.json())
+        for partition in reports.partitions:
+            self.take_partition(partition)
+        for stage in reports.stages:
+            self.take_stage(stage)
         for output, count in rows.items():
             self.output_rows[output] = self.output_rows.get(output, 0) + count
         self.batches += 1
 
-    def take_report(self, facts: Mapping[str, Any]) -> None:
-        """Take in one report."""
-        sender = (
-            (facts["input"], facts["partition"])
-            if "input" in facts
-            else (f"stage {facts['level']}", f"key group {facts['key_group']}")
-        )
-        for op_id, (count, message) in facts["failed"].items():
-            self.failed_rows[sender, int(op_id)] = FailedRows(count, message)
-        if "readers" not in facts:
-            return
-        for reader in facts["readers"]:
-            seen = PartitionFacts(
-                facts["input"],
-                facts["partition"],
-                reader["reader"],
-                Counters(**reader["counters"]),
-                facts["rejected"],
-                facts["bytes"],
-                AFTER_ALL_TICKS if reader["final"] else reader["watermark_ticks"],
-                reader["last_arrival_ticks"],
-                reader["final"],
+    def take_stage(self, report: StageReport) -> None:
+        """Take in the report of a key group."""
+        self._take_failed((f"stage {report.level}", f"key group {report.key_group}"), report.failed)
+
+    def take_partition(self, report: PartitionReport) -> None:
+        """Take in the report of an input partition."""
+        self._take_failed((report.input, report.partition), report.failed)
+        for reader in report.readers:
+            self.partitions[report.input, report.partition, reader.reader] = PartitionFacts(
+                report.input,
+                report.partition,
+                reader.reader,
+                reader.counters,
+                report.rejected,
+                report.bytes,
+                AFTER_ALL_TICKS if reader.final else reader.watermark_ticks,
+                reader.last_arrival_ticks,
+                reader.final,
             )
-            self.partitions[seen.input, seen.partition, seen.reader] = seen
-        for error in facts["errors"]:
+        for error in report.errors:
             self.errors.append(
                 DataErrors(
-                    facts["input"],
-                    facts["partition"],
-                    error["error_type"],
-                    error["count"],
-                    error["message"],
-                    tuple(error["examples"]),
-                    error["first_line"],
+                    report.input,
+                    report.partition,
+                    error.error_type,
+                    error.count,
+                    error.message,
+                    error.examples,
+                    error.first_line,
                 )
             )
+
+    def _take_failed(self, sender: tuple[str, str], failed: Mapping[int, Failed]) -> None:
+        for op_id, each in failed.items():
+            self.failed_rows[sender, op_id] = each
 
     @property
     def events(self) -> int:
