@@ -21,7 +21,7 @@ def test_progress_of_topics_is_read_and_written_again(tmp_path: Path) -> None:
     assert (then.batch, then.replayed, then.offsets) == (1, True, {"i": {"0": 9}})
     assert (report.next_offset, report.watermark_ticks) == (9, 17_672_256_080_000_000)
     assert report.readers[0].counters == Counters(accepted=9)
-    assert ([each.count for each in report.failed.values()], report.idle_held) == ([3], True)
+    assert ([each.rows for each in report.failed.values()], report.idle_held) == ([3], True)
     then.save(tmp_path)
     assert TopicProgress.load(tmp_path) == then
 
@@ -37,7 +37,7 @@ def test_counts_are_read_and_written_again(tmp_path: Path) -> None:
     assert Counts.load(tmp_path) == then
 
 
-def test_a_report_of_a_later_format_is_named(tmp_path: Path) -> None:
-    (tmp_path / REACHED).write_text('{"batch": 1, "reports": {"i": {"0": {"format": 2}}}}')
-    with pytest.raises(StateError, match="a report has format 2, this version reads 1"):
+def test_progress_of_a_later_format_is_named(tmp_path: Path) -> None:
+    (tmp_path / REACHED).write_text('{"format": 3, "batch": 1}')
+    with pytest.raises(StateError, match="it has format 3, this version reads 2"):
         TopicProgress.load(tmp_path)

@@ -82,7 +82,7 @@ def test_rows_left_out_are_counted_by_operator_with_an_example(manner: Manner) -
     came = play(query, {"events": rows}, {"on_error": "drop"}, manner, partitions=1)
     assert [row["q"] for row in came.rows["output"]] == [10, 5]
     assert came.metrics.by_api_name()["Errors"] == 3
-    found = sorted((failed.count, failed.message) for failed in came.metrics.failed_rows.values())
+    found = sorted((failed.rows, failed.message) for failed in came.metrics.failed_rows.values())
     assert [count for count, _ in found] == [1, 2]
     assert "query:1:107: [DIVISION_BY_ZERO]" in found[0][1]
     assert 'The value is "x".' in found[1][1]

@@ -243,7 +243,7 @@ def failures(metrics: Metrics) -> dict[str, int]:
     found: dict[str, int] = {}
     for (_, op_id), failed in sorted(metrics.failed_rows.items()):
         text = first.setdefault(op_id, failed.message)
-        found[text] = found.get(text, 0) + failed.count
+        found[text] = found.get(text, 0) + failed.rows
     return found
 
 
@@ -286,7 +286,7 @@ def progress_table(metrics: Metrics, rate: float | None = None) -> Table:
     title = f"{metrics.events - metrics.events_before:,} events in {batches_text(metrics.batches)}"
     title += f", {rate:,.0f}/s" if rate else ""
     title += f", {metrics.events:,} events since the state began" if metrics.events_before else ""
-    failed = sum(each.count for each in metrics.failed_rows.values())
+    failed = sum(each.rows for each in metrics.failed_rows.values())
     title += f", {failed:,} rows left out" if failed else ""
     # No padding: the box itself puts a blank between columns, and eighty are soon full.
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", padding=0)

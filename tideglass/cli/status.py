@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,7 +42,7 @@ def status(
     directory = job_directory(project, run_dir)
     found = read_status(directory)
     if as_json:
-        typer.echo(json.dumps(None if found is None else found.to_json(), indent=1))
+        typer.echo(json.dumps(None if found is None else asdict(found), indent=1))
     elif found is None and directory.status.exists():
         typer.echo(f"{directory.status} cannot be read; the next run writes it anew")
     elif found is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,24 @@ _Result = TypeVar("_Result")
 
 #: Told of rows that are left out: how many, and why the first of them failed.
 OnFailure: TypeAlias = Callable[[int, EvaluationError], None]
+
+
+class Failed(NamedTuple):
+    """How many rows an operator has left out since its state began, and what was wrong with the first."""
+
+    rows: int
+    message: str
+
+    def and_then(self, later: Failed) -> Failed:
+        return Failed(self.rows + later.rows, self.message)
+
+
+def added(before: Mapping[int, Failed], later: Mapping[int, Failed]) -> dict[int, Failed]:
+    """The rows of both, by operator."""
+    result = dict(before)
+    for op_id, failed in later.items():
+        result[op_id] = result[op_id].and_then(failed) if op_id in result else failed
+    return result
 
 
 def failing_rows(fails: Callable[[pa.Table], bool], table: pa.Table) -> npt.NDArray[np.int64]:

@@ -11,7 +11,6 @@ from tideglass.core.events import Known
 from tideglass.core.values import by_columns, unify
 from tideglass.engine.ipc import key_groups_of, partition_groups_of, split, to_bytes
 from tideglass.engine.messages import Kind, Message, json_body
-from tideglass.engine.reports import Report
 from tideglass.operators.aggregates.grouping import stack
 from tideglass.operators.progress import Progress
 from tideglass.plan.topology import AlignedSendOp, EmitOp, PartialOp, SendOp, Topology
@@ -48,7 +47,7 @@ class Exchange:
         self._sent: list[Message] = []
         self._rows: dict[str, list[pa.Table]] = {}
         self._marks: dict[int, Progress] = {}
-        self._reports: list[Report] = []
+        self._reports: list[bytes] = []
         self._forwarded: list[Message] = []
 
     def send(self, op: SendOp, table: pa.Table) -> None:
@@ -78,8 +77,9 @@ class Exchange:
         """Tell the driver that the rows of the batch are not to be emitted."""
         self._forwarded.append(Message(0, self._topology.levels + 1, Kind.WITHHELD, 0, self._sender, b""))
 
-    def report(self, report: Report) -> None:
-        self._reports.append(report)
+    def report(self, body: bytes) -> None:
+        """Tell the driver what the sender reports of itself. body: of a REPORT."""
+        self._reports.append(body)
 
     def forward(self, message: Message) -> None:
         """Pass on a message that is for a later level or for the driver."""
@@ -100,8 +100,7 @@ class Exchange:
                 if written_body is not None:
                     ordinal = self._topology.outputs.index(output)
                     result.append(Message(0, driver, written_body[0], ordinal, sender, written_body[1]))
-        for report in self._reports:
-            body = json_body(report.to_json())
+        for body in self._reports:
             result.append(Message(0, driver, Kind.REPORT, self._level, self._sender, body))
         return result
 

@@ -9,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.documents import of_plain, to_plain
+from tideglass.core.failing import Failed, added
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind, Message, json_body
-from tideglass.engine.reports import StageReport
+from tideglass.engine.reports import STAGE_REPORT, StageReport
 from tideglass.engine.sender_watermarks import SenderWatermarks
 from tideglass.engine.stage import Stage
-from tideglass.evaluate.failed_rows import Failed, added, of_plain, to_plain
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State
 from tideglass.plan.fingerprint import state_ids
@@ -105,7 +106,8 @@ class KeyGroupTask:
             exchange.watermark(op_id, op_progress)
         watermark_ticks = min((each.watermark_ticks for each in progress.values()), default=BEFORE_ALL_TICKS)
         failed = self._failed(result.failed, state_of)
-        exchange.report(StageReport(self.level, key_group, failed, watermark_ticks))
+        report = StageReport(self.level, key_group, failed, watermark_ticks)
+        exchange.report(STAGE_REPORT.body(report))
         return exchange.messages()
 
     def _failed(self, later: Mapping[int, Failed], state_of: Callable[[int], State]) -> Mapping[int, Failed]:
@@ -115,7 +117,10 @@ class KeyGroupTask:
         later = {self._state_ids[op_id]: each for op_id, each in later.items()}
         state = state_of(self._state_ids[self._receives[0].id])
         before = state.get(_FAILED)
-        totals = added({} if before is None else of_plain(json.loads(before)), later)
+        known: Mapping[int, Failed] = (
+            {} if before is None else of_plain(Mapping[int, Failed], json.loads(before))
+        )
+        totals = added(known, later)
         if later:
             state.put(_FAILED, json_body(to_plain(totals)))
         return totals

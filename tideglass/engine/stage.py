@@ -17,14 +17,13 @@ import pyarrow.compute
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Known
-from tideglass.core.failing import OnFailure
+from tideglass.core.failing import Failed, OnFailure, added
 from tideglass.core.profile import part
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.core.values import unify
 from tideglass.engine.build_patterns import patterns_of
 from tideglass.engine.reference_cache import ReferenceLookup
 from tideglass.evaluate.apply import applied
-from tideglass.evaluate.failed_rows import Failed, added
 from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program, RowCondition
 from tideglass.functions.javascript import define, set_limits

@@ -10,19 +10,18 @@ A watermark has two sources, and is the later of the two (`asa.md` 1.5):
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tideglass.core.documents import Document
 from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.ingress.decisions import Counters
 from tideglass.operators.progress import Progress
 
-_FORMAT = 1
 _HEADER = b"tideglass.ingress"
 _SCHEMA = pa.schema([pa.field("substream", pa.string()), pa.field("watermark_ticks", pa.int64())])
 
@@ -33,6 +32,19 @@ def _no_keys() -> pa.StringArray:
 
 def _no_ticks() -> npt.NDArray[np.int64]:
     return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _IngressHeader:
+    """What of an Ingress is no substream; see there."""
+
+    last_arrival_ticks: int
+    floor_ticks: int
+    event_watermark_ticks: int
+    counters: Counters
+
+
+_DOCUMENT = Document(_IngressHeader)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,14 +84,10 @@ class Ingress:
 
     def to_bytes(self) -> bytes:
         """An Arrow IPC stream of the substreams; the rest is JSON in its schema's metadata."""
-        header = {
-            "format": _FORMAT,
-            "last_arrival_ticks": self.last_arrival_ticks,
-            "floor_ticks": self.floor_ticks,
-            "event_watermark_ticks": self.event_watermark_ticks,
-            "counters": asdict(self.counters),
-        }
-        schema = _SCHEMA.with_metadata({_HEADER: json.dumps(header).encode()})
+        header = _IngressHeader(
+            self.last_arrival_ticks, self.floor_ticks, self.event_watermark_ticks, self.counters
+        )
+        schema = _SCHEMA.with_metadata({_HEADER: _DOCUMENT.body(header)})
         columns = [self.substreams, pa.array(self.substream_watermark_ticks)]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, schema) as writer:
@@ -91,21 +99,17 @@ class Ingress:
         """The state `to_bytes` wrote. Raises StateError for anything else."""
         try:
             reader = pa.ipc.open_stream(data)
-            header = json.loads((reader.schema.metadata or {})[_HEADER])
+            header = _DOCUMENT.of_body((reader.schema.metadata or {})[_HEADER])
             columns = reader.read_next_batch()
         except (pa.ArrowException, OSError, StopIteration, KeyError, ValueError) as error:
             raise StateError(f"the state of an input partition cannot be read: {error}") from error
-        if header["format"] != _FORMAT:
-            raise StateError(
-                f"the state of an input partition has format {header['format']}, this version reads {_FORMAT}"
-            )
         return cls(
-            last_arrival_ticks=header["last_arrival_ticks"],
-            floor_ticks=header["floor_ticks"],
-            event_watermark_ticks=header["event_watermark_ticks"],
+            last_arrival_ticks=header.last_arrival_ticks,
+            floor_ticks=header.floor_ticks,
+            event_watermark_ticks=header.event_watermark_ticks,
             substreams=columns["substream"],
             substream_watermark_ticks=columns["watermark_ticks"].to_numpy(),
-            counters=Counters(**header["counters"]),
+            counters=header.counters,
         )
 
 

@@ -6,22 +6,28 @@ Counters count since the generation began, so a batch that runs twice counts onc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from tideglass.core.documents import Document
 from tideglass.core.events import Rejected
+from tideglass.core.failing import Failed
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.messages import Kind, Message
-from tideglass.engine.reports import REPORT_FORMAT, StageReport, check_format
-from tideglass.evaluate.failed_rows import Failed, of_plain, to_plain
+from tideglass.engine.reports import STAGE_REPORT, StageReport
 from tideglass.ingress.decisions import Counters
 
 
 @dataclass(frozen=True, slots=True)
 class ReaderReport:
-    """What one reader did with the events of the partition; times are BEFORE_ALL_TICKS for none yet.
+    """What one reader did with the events of the partition.
 
-    substreams_ahead: how many substreams are ahead of the watermark. final: the input has ended.
+    reader: its number in the plan.
+    counters: events by decision, since the generation began.
+    watermark_ticks: of the partition; BEFORE_ALL_TICKS for none yet.
+    last_arrival_ticks: when the newest event arrived; BEFORE_ALL_TICKS for none yet.
+    substreams_ahead: how many substreams are ahead of the watermark.
+    final: the input has ended.
     """
 
     reader: int
@@ -70,47 +76,16 @@ class PartitionReport:
         """The least watermark of the readers; BEFORE_ALL_TICKS for none yet."""
         return min((each.watermark_ticks for each in self.readers), default=BEFORE_ALL_TICKS)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "format": REPORT_FORMAT,
-            "input": self.input,
-            "partition": self.partition,
-            "rejected": self.rejected,
-            "bytes": self.bytes,
-            "errors": [asdict(each) for each in self.errors],
-            "next_offset": self.next_offset,
-            "failed": to_plain(self.failed),
-            "readers": [asdict(each) for each in self.readers],
-            "quiet_until_ticks": self.quiet_until_ticks,
-            "idle_held": self.idle_held,
-        }
 
-    @staticmethod
-    def from_json(content: Mapping[str, Any]) -> PartitionReport:
-        """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-        check_format(content)
-        return PartitionReport(
-            content["input"],
-            content["partition"],
-            content["rejected"],
-            content["bytes"],
-            tuple(Rejected(**{**each, "examples": tuple(each["examples"])}) for each in content["errors"]),
-            content.get("next_offset", 0),
-            of_plain(content["failed"]),
-            tuple(
-                ReaderReport(
-                    each["reader"],
-                    Counters(**each["counters"]),
-                    each["watermark_ticks"],
-                    each["last_arrival_ticks"],
-                    each["substreams_ahead"],
-                    each["final"],
-                )
-                for each in content["readers"]
-            ),
-            content.get("quiet_until_ticks"),
-            content.get("idle_held", content.get("silence_held")),  # its name in earlier versions
-        )
+#: JSON, since Spark reads the reports of DataFrames as columns too (`spark.dataframes.metrics`).
+PARTITION_REPORT = Document(PartitionReport)
+
+
+def as_of_format_2(report: Mapping[str, Any]) -> dict[str, Any]:
+    """A report that a document of format 1 holds, where a field had another name and others are gone."""
+    known = {each.name for each in fields(PartitionReport)}
+    renamed = {"idle_held": report["silence_held"]} if "silence_held" in report else {}
+    return {name: value for name, value in report.items() if name in known} | renamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +100,6 @@ class BatchReports:
         """The reports among the messages for the driver; the target of one is the level of its sender."""
         reports = [message for message in messages if message.kind is Kind.REPORT]
         return BatchReports(
-            tuple(PartitionReport.from_json(each.json()) for each in reports if each.target == 0),
-            tuple(StageReport.from_json(each.json()) for each in reports if each.target != 0),
+            tuple(PARTITION_REPORT.of_body(each.body) for each in reports if each.target == 0),
+            tuple(STAGE_REPORT.of_body(each.body) for each in reports if each.target != 0),
         )

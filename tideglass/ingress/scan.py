@@ -8,7 +8,6 @@ position the batch ends at, so a batch that is run again starts from the same on
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,9 +21,10 @@ from tideglass.connect.files.event_id import event_ids
 from tideglass.connect.formats.decoded import column_name
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core import profile
+from tideglass.core.documents import Document
 from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
 from tideglass.core.events import Chunk, Fields, Known, Rejected
-from tideglass.core.failing import kept_of
+from tideglass.core.failing import Failed, added, kept_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import (
     ARRIVAL,
@@ -43,13 +43,12 @@ from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.engine.messages import Message
 from tideglass.engine.snapshots import Snapshots
 from tideglass.engine.stage import Stage
-from tideglass.evaluate.failed_rows import Failed, added, of_plain, to_plain
 from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program
 from tideglass.ingress.idle_periods import IdlePeriod, between_idle_periods
 from tideglass.ingress.partition_time import Ingress, watermarks
 from tideglass.ingress.policies import estimated_arrival_ticks, idle_until, place
-from tideglass.ingress.reports import PartitionReport, ReaderReport
+from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport, ReaderReport
 from tideglass.operators.progress import Progress, partition_name
 from tideglass.operators.state.reorder import release
 from tideglass.operators.state.store import MemoryState
@@ -75,21 +74,51 @@ _EVENT_TIME = "$event_time"
 #: Rows a scan gathers before it runs the operators of level 0 on them: enough for the
 #: pre-aggregation to find equal keys, few enough to stay small in memory.
 ROWS_PER_RUN = 1 << 18
+#: Reasons for which events were refused that a report names.
+MOST_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What a scan has read: events the deserializer refused, and bytes."""
+
+    rejected: int = 0
+    bytes: int = 0
+
+    def with_chunk(self, chunk: Chunk) -> Totals:
+        return Totals(self.rejected + sum(r.count for r in chunk.rejected), self.bytes + chunk.bytes_read)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScanHeader:
+    """What of a ScanState is no table; see there."""
+
+    totals: Totals
+    next_offset: int = 0
+    failed: Mapping[int, Failed] = field(default_factory=dict[int, Failed])
+    quiet_until_ticks: int = BEFORE_ALL_TICKS
+
+
+_HEADER = b"scan"
+_DOCUMENT = Document(_ScanHeader)
 
 
 @dataclass(frozen=True, slots=True)
 class ScanState:
     """What one input partition carries from batch to batch.
 
-    ingress: per reader id. held: rows ahead of the watermark, by the number of their EmitOp's state.
-    `totals` count since the run began: rejected, bytes. next_offset: no event to come has a lesser one.
-    quiet_until_ticks: what arrival was estimated at in the silence since the last event, if there was any.
-    failed: rows left out since the run began, by the number of the operator's state.
+    ingress: per reader id.
+    held: rows ahead of the watermark, by the number of their EmitOp's state.
+    totals: what was read since the generation began.
+    next_offset: no event to come has a lesser one.
+    failed: rows left out since the generation began, by the number of the operator's state.
+    quiet_until_ticks: the arrival time estimated in the idle period since the last event; BEFORE_ALL_TICKS
+        for none.
     """
 
     ingress: Mapping[int, Ingress] = field(default_factory=dict[int, Ingress])
     held: Mapping[int, pa.Table] = field(default_factory=dict[int, pa.Table])
-    totals: Mapping[str, int] = field(default_factory=dict[str, int])
+    totals: Totals = Totals()
     next_offset: int = 0
     failed: Mapping[int, Failed] = field(default_factory=dict[int, Failed])
     quiet_until_ticks: int = BEFORE_ALL_TICKS
@@ -120,8 +149,8 @@ class ScanState:
         return PartitionReport(
             input_name,
             partition_name,
-            rejected=self.totals["rejected"],
-            bytes=self.totals["bytes"],
+            rejected=self.totals.rejected,
+            bytes=self.totals.bytes,
             next_offset=self.next_offset,
             failed=self.failed,
             readers=tuple(
@@ -140,16 +169,9 @@ class ScanState:
     def to_bytes(self) -> bytes:
         parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}
         parts |= {f"held {id_}": to_bytes(table) for id_, table in self.held.items()}
-        header = json.dumps(
-            {
-                "format": 1,
-                "totals": dict(self.totals),
-                "next_offset": self.next_offset,
-                "failed": to_plain(self.failed),
-                "quiet_until_ticks": self.quiet_until_ticks,
-            }
-        ).encode()
-        schema = pa.schema([("name", pa.string()), ("body", pa.binary())], metadata={b"scan": header})
+        header = _ScanHeader(self.totals, self.next_offset, self.failed, self.quiet_until_ticks)
+        metadata = {_HEADER: _DOCUMENT.body(header)}
+        schema = pa.schema([("name", pa.string()), ("body", pa.binary())], metadata=metadata)
         table = pa.table({"name": list(parts), "body": list(parts.values())}, schema=schema)
         return to_bytes(table)
 
@@ -158,7 +180,7 @@ class ScanState:
         """The state `to_bytes` wrote. Raises StateError for anything else."""
         try:
             table = from_bytes(body)
-            header = json.loads((table.schema.metadata or {})[b"scan"])
+            header = _DOCUMENT.of_body((table.schema.metadata or {})[_HEADER])
         except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise StateError(f"the state of an input partition cannot be read: {error}") from error
         ingress: dict[int, Ingress] = {}
@@ -172,10 +194,10 @@ class ScanState:
         return cls(
             ingress,
             held,
-            header["totals"],
-            header.get("next_offset", 0),
-            of_plain(header.get("failed", {})),
-            header.get("quiet_until_ticks", BEFORE_ALL_TICKS),
+            header.totals,
+            header.next_offset,
+            header.failed,
+            header.quiet_until_ticks,
         )
 
 
@@ -252,15 +274,14 @@ class Scan:
         # What an output held that the plan no longer has is let go.
         kept = {self._state_ids[op.id] for op in self.topology.at(0) if isinstance(op, EmitOp)}
         held = {number: table for number, table in state.held.items() if number in kept}
-        totals = {"rejected": 0, "bytes": 0, **state.totals}
+        totals = state.totals
         errors: list[Rejected] = []
         failed = dict(state.failed)
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
         count, next_offset = 0, state.next_offset
         idle_held: bool | None = None
         for chunk in map(partial(self._identified, partition_name), chunks):
-            totals["rejected"] += sum(r.count for r in chunk.rejected)
-            totals["bytes"] += chunk.bytes_read
+            totals = totals.with_chunk(chunk)
             errors += chunk.rejected
             for before, table in between_idle_periods(chunk.table, idle_periods):
                 ingress = self._idle_until(ingress, before)
@@ -296,12 +317,13 @@ class Scan:
         exchange.known(known)
         waiting = {number: table for number, table in held.items() if table.num_rows}
         after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
-        report = after.report(self.input_name, partition_name, final=final)
-        exchange.report(
-            replace(
-                report, errors=tuple(errors[:20]), quiet_until_ticks=quiet_until_ticks, idle_held=idle_held
-            )
+        report = replace(
+            after.report(self.input_name, partition_name, final=final),
+            errors=tuple(errors[:MOST_ERRORS]),
+            quiet_until_ticks=quiet_until_ticks,
+            idle_held=idle_held,
         )
+        exchange.report(PARTITION_REPORT.body(report))
         if not emits:
             exchange.withhold()
         return exchange.messages(), after

@@ -8,13 +8,13 @@ does not share locks, the holder is known by its sign of life, the status it kee
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import socket
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import TracebackType
 
+from tideglass.core.documents import Document
 from tideglass.core.errors import StateError
 from tideglass.job.directory import JobDirectory
 
@@ -24,7 +24,11 @@ STALE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that holds a lock, or held it when it ended. since: seconds of the epoch."""
+    """The process that holds a lock, or held it when it ended.
+
+    pid, host: the process.
+    since_seconds: when it took the lock, seconds of the epoch.
+    """
 
     pid: int
     host: str
@@ -34,6 +38,9 @@ class Holder:
     def words(self) -> str:
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.since_seconds))
         return f"process {self.pid} on {self.host}, since {since}"
+
+
+_DOCUMENT = Document(Holder)
 
 
 class RunLock:
@@ -55,7 +62,7 @@ class RunLock:
         if before is not None and before.host != socket.gethostname() and _shows_life(self.directory):
             os.close(file)
             raise StateError(_refusal(self.directory, before))
-        body = json.dumps(asdict(Holder(os.getpid(), socket.gethostname(), time.time()))).encode()
+        body = _DOCUMENT.text(Holder(os.getpid(), socket.gethostname(), time.time())).encode()
         os.ftruncate(file, 0)
         os.pwrite(file, body, 0)
         os.fsync(file)
@@ -103,8 +110,8 @@ def running(directory: JobDirectory) -> Holder | None:
 
 def _holder(directory: JobDirectory) -> Holder | None:
     try:
-        return Holder(**json.loads(directory.lock.read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
+        return _DOCUMENT.of_text(directory.lock.read_bytes())
+    except (FileNotFoundError, ValueError):
         return None
 
 

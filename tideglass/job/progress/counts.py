@@ -7,12 +7,12 @@ run again counts once: what was known before it is kept beside what is known aft
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.documents import Document
+from tideglass.core.durable import replace_file
 from tideglass.core.errors import REBUILD, damaged
 from tideglass.engine.reports import StageReport
 
@@ -24,9 +24,10 @@ COUNTS = "counts.json"
 class Counts:
     """What a generation has given.
 
-    batch: the last one that is counted; None before the first. rows: per output, up to that batch.
-    rows_before: per output, up to the batch before. stages: the last report of each key group of a stage that
-    has left out rows, by level and key group.
+    batch: the last one that is counted; None before the first.
+    rows: per output, emitted up to that batch.
+    rows_before: per output, emitted up to the batch before.
+    stages: the last report of each key group of a stage that has left out rows, by `level/key group`.
     """
 
     batch: int | None = None
@@ -42,22 +43,14 @@ class Counts:
         """
         path = generation / COUNTS
         try:
-            content = unsealed(json.loads(path.read_bytes()))
-            stages = {name: StageReport.from_json(each) for name, each in content.pop("stages", {}).items()}
-            return Counts(**content, stages=stages)
+            return _DOCUMENT.of_text(path.read_bytes())
         except FileNotFoundError:
             return Counts()
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except ValueError as error:
             raise damaged(path, f"does not say how many rows were given ({error})", REBUILD) from error
 
     def save(self, generation: Path) -> None:
-        content = {
-            "batch": self.batch,
-            "rows": self.rows,
-            "rows_before": self.rows_before,
-            "stages": {name: each.to_json() for name, each in self.stages.items()},
-        }
-        replace_file(generation / COUNTS, json.dumps(sealed(content)).encode())
+        replace_file(generation / COUNTS, _DOCUMENT.text(self).encode())
 
     def after(self, batch: int, rows: Mapping[str, int], reports: Iterable[StageReport]) -> Counts:
         """The counts after one more batch, or after the last one once more.
@@ -83,3 +76,6 @@ class Counts:
         """
         done = -1 if batch is None else batch
         return self.rows if self.batch is None or self.batch <= done else self.rows_before
+
+
+_DOCUMENT = Document(Counts)

@@ -7,12 +7,12 @@ arrived no earlier than estimated, an idle period has changed nothing and is for
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tideglass.core.durable import append_lines, read_lines, replace_file, sealed, unsealed
+from tideglass.core.documents import Document
+from tideglass.core.durable import append_lines, read_lines, replace_file
 from tideglass.core.errors import FRESH, damaged
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.reports import PartitionReport
@@ -22,6 +22,24 @@ Place: TypeAlias = tuple[str, str]
 
 #: A silent partition adds a line a second; a longer file is written anew with what counts.
 LONGEST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class IdleEntry:
+    """A line of the journal.
+
+    input, partition: their names.
+    offset: the idle period was after all events of the partition before this one.
+    until_ticks: the arrival time that was estimated at its end.
+    """
+
+    input: str
+    partition: str
+    offset: int
+    until_ticks: int
+
+
+_DOCUMENT = Document(IdleEntry)
 
 
 @dataclass(slots=True)
@@ -51,8 +69,8 @@ class IdleJournal:
         if known.get(report.next_offset, until_ticks - 1) >= until_ticks:
             return
         known[report.next_offset] = until_ticks
-        line = _line((report.input, report.partition), report.next_offset, until_ticks)
-        append_lines(self.path, [line])
+        entry = IdleEntry(report.input, report.partition, report.next_offset, until_ticks)
+        append_lines(self.path, [_DOCUMENT.text(entry)])
         if self.path.stat().st_size > self._most_bytes:
             self._write_anew()
             self._most_bytes = max(LONGEST_BYTES, 2 * self.path.stat().st_size)
@@ -67,38 +85,17 @@ class IdleJournal:
             return
         try:
             for line in read_lines(self.path):
-                place, offset, until_ticks = _read(line)
-                known = self._until_ticks.setdefault(place, {})
-                known[offset] = max(until_ticks, known.get(offset, until_ticks))
-        except (ValueError, TypeError, KeyError) as error:
+                entry = _DOCUMENT.of_text(line)
+                known = self._until_ticks.setdefault((entry.input, entry.partition), {})
+                known[entry.offset] = max(entry.until_ticks, known.get(entry.offset, entry.until_ticks))
+        except ValueError as error:
             raise damaged(self.path, f"does not say when inputs were idle ({error})", FRESH) from error
         self._loaded = True
 
     def _write_anew(self) -> None:
         lines = (
-            _line(place, offset, until_ticks)
+            _DOCUMENT.text(IdleEntry(*place, offset, until_ticks))
             for place, known in self._until_ticks.items()
             for offset, until_ticks in sorted(known.items())
         )
         replace_file(self.path, "".join(f"{line}\n" for line in lines).encode())
-
-
-def _line(place: Place, offset: int, until_ticks: int) -> str:
-    entry = {"input": place[0], "partition": place[1], "offset": offset, "until_ticks": until_ticks}
-    return json.dumps(sealed(entry), separators=(",", ":"))
-
-
-def _read(line: str) -> tuple[Place, int, int]:
-    """What a line says. Raises ValueError or KeyError for one that no run has written."""
-    match unsealed(json.loads(line)):
-        case {
-            "input": str(name),
-            "partition": str(partition),
-            "offset": int(offset),
-            "until_ticks": int(until),
-        }:
-            if not isinstance(offset, bool) and not isinstance(until, bool):
-                return (name, partition), offset, until
-        case _:
-            pass
-    raise ValueError(f"a line of it is {line[:100]}")

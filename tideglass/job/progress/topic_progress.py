@@ -8,16 +8,16 @@ that batch says.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.documents import Document
+from tideglass.core.durable import replace_file
 from tideglass.core.errors import RESTART, damaged
 from tideglass.core.time import BEFORE_ALL_TICKS
-from tideglass.ingress.reports import PartitionReport
+from tideglass.ingress.reports import PartitionReport, as_of_format_2
 from tideglass.job.report.catch_up import Positions, logged_sources
 
 #: In the directory of a generation, what its `TopicProgress` is.
@@ -32,9 +32,10 @@ ENDING = "ending"
 class TopicProgress:
     """Where a generation is behind a batch whose rows are given.
 
-    batch: its number; None before the first. replayed: all that an earlier generation had read is read again,
-    and since then rows are given. offsets: per topic and partition, of the first message that is not
-    read. reports: per input, files too, and partition that has been heard of, what its scan said last.
+    batch: its number; None before the first.
+    replayed: all that an earlier generation had read is read again, and since then rows are emitted.
+    offsets: per topic and partition, of the first message that is not read.
+    reports: per input, files too, and partition, the last report of its scan, without errors.
     """
 
     batch: int | None = None
@@ -47,29 +48,14 @@ class TopicProgress:
         """What `save` wrote; nothing where it wrote nothing. Raises StateError for what is none."""
         path = generation / REACHED
         try:
-            content = unsealed(json.loads(path.read_bytes()))
-            reports = {
-                name: {partition: PartitionReport.from_json(report) for partition, report in of.items()}
-                for name, of in content.pop("reports", {}).items()
-            }
-            return TopicProgress(**content, reports=reports)
+            return _DOCUMENT.of_text(path.read_bytes())
         except FileNotFoundError:
             return TopicProgress()
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except ValueError as error:
             raise damaged(path, f"does not say where the last run stopped ({error})", RESTART) from error
 
     def save(self, generation: Path) -> None:
-        reports = {
-            name: {partition: report.to_json() for partition, report in of.items()}
-            for name, of in self.reports.items()
-        }
-        content = {
-            "batch": self.batch,
-            "replayed": self.replayed,
-            "offsets": self.offsets,
-            "reports": reports,
-        }
-        replace_file(generation / REACHED, json.dumps(sealed(content)).encode())
+        replace_file(generation / REACHED, _DOCUMENT.text(self).encode())
 
     def behind(
         self, batch: int, checkpoint: Path, topics: Sequence[str], scanned: Iterable[PartitionReport]
@@ -100,6 +86,17 @@ class TopicProgress:
             for name, of in places.items()
             for partition, offset in of.items()
         )
+
+
+def _with_reports_of_format_2(content: dict[str, Any]) -> dict[str, Any]:
+    reports = {
+        name: {partition: as_of_format_2(each) for partition, each in of.items()}
+        for name, of in content.get("reports", {}).items()
+    }
+    return content | {"reports": reports}
+
+
+_DOCUMENT = Document(TopicProgress, format=2, earlier={1: _with_reports_of_format_2})
 
 
 def positions_of_offsets(offsets: Mapping[str, Mapping[str, int]]) -> Positions:

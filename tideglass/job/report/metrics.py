@@ -10,9 +10,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tideglass.core.failing import Failed
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.engine.reports import StageReport
-from tideglass.evaluate.failed_rows import Failed
 from tideglass.ingress.decisions import Counters
 from tideglass.ingress.reports import BatchReports, PartitionReport
 from tideglass.job.report.catch_up import CatchUp
@@ -179,7 +179,7 @@ class Metrics:
                 totals[name] = totals.get(name, 0) + value
             totals["DeserializationError"] = totals.get("DeserializationError", 0) + seen.rejected
             totals["InputEventBytes"] = totals.get("InputEventBytes", 0) + seen.bytes
-        totals["Errors"] = sum(failed.count for failed in self.failed_rows.values())
+        totals["Errors"] = sum(failed.rows for failed in self.failed_rows.values())
         if rows := self.rows_in_all:  # what Spark's own sinks write is not counted here
             totals["OutputEvents"] = sum(rows.values())
         return totals

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from tideglass.core.durable import append_lines, read_lines, sealed, unsealed
+from tideglass.core.documents import Document
+from tideglass.core.durable import append_lines, read_lines, unsealed
 from tideglass.core.errors import StateError
 
 
@@ -30,9 +31,18 @@ class Ended(StrEnum):
 class RunStart:
     """What a run began with.
 
-    mode, cause, changes: of its StartPlan, and what had changed since the last run. began_from: where it
-    reads on, in words. arguments: of `tideglass run` in `folder`, to start it again; None when that was not
-    the command.
+    run: its number, from 1.
+    started: when, ISO text.
+    generation: number of the state it goes on with.
+    resumed: that state was there before.
+    mode: start mode (`StartMode`).
+    cause: why it started so, in words.
+    began_from: where it reads on, in words.
+    pid, host: its process.
+    folder: the current folder of that process.
+    changes: what had changed since the last run, in words.
+    arguments: of `tideglass run` in `folder`, to start it again; None when that was not the command.
+    query, plan: hashes of its text and of what is computed (`Identity`).
     """
 
     run: int
@@ -53,7 +63,16 @@ class RunStart:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended. events, rows: of this run alone. caught_up_seconds: how long catching up took."""
+    """How a run ended.
+
+    run: its number.
+    ended: when, ISO text.
+    how: as an `Ended`.
+    batches, events: done and read by this run.
+    rows: emitted per output by this run.
+    error: what made it fail; None if nothing did.
+    caught_up_seconds: how long it took to read what was there at the start; None if it did not come so far.
+    """
 
     run: int
     ended: str
@@ -63,6 +82,9 @@ class RunEnd:
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
     error: str | None = None
     caught_up_seconds: float | None = None
+
+
+_START, _END = Document(RunStart), Document(RunEnd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +106,19 @@ def read_runs(path: Path) -> list[Run]:
         try:
             content = unsealed(json.loads(line))
             if "how" in content:
-                content["how"] = Ended(content["how"])
-                end = RunEnd(**content)
+                end = _END.of_plain(content)
                 runs[end.run] = Run(runs[end.run].start, end)
             else:
-                for name in ("changes", "arguments"):
-                    content[name] = None if content[name] is None else tuple(content[name])
-                start = RunStart(**content)
+                start = _START.of_plain(content)
                 runs[start.run] = Run(start)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, LookupError) as error:
             raise _damaged(path, f"line {number}: {error}") from error
     return list(runs.values())
 
 
 def add(path: Path, entry: RunStart | RunEnd) -> None:
     """Add an entry, in place of a line that was cut by a crash; it is on the disk when this returns."""
-    append_lines(path, [json.dumps(sealed(asdict(entry)))])
+    append_lines(path, [_START.text(entry) if isinstance(entry, RunStart) else _END.text(entry)])
 
 
 def _damaged(path: Path, problem: str) -> StateError:

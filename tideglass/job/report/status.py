@@ -6,13 +6,12 @@ by its lock, so `read_status` answers from both.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
-from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.documents import Document
+from tideglass.core.durable import replace_file
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import running
 
@@ -35,8 +34,10 @@ class State(StrEnum):
 class InputStatus:
     """One partition of an input, as one reader sees it.
 
-    watermark: ISO text; "end of input", or None when there is none yet. delay_seconds: newest arrival
-    minus watermark.
+    input, partition: their names.
+    events: read since the state began, refused ones too.
+    watermark: ISO text; "end of input", or None when there is none yet.
+    delay_seconds: newest arrival minus watermark; None without a watermark, and at the end of the input.
     """
 
     input: str
@@ -48,9 +49,16 @@ class InputStatus:
 
 @dataclass(frozen=True, slots=True)
 class CatchUpStatus:
-    """How far a run has come in what was there when it started.
+    """How far a run has read what was there when it started.
 
-    events_expected, seconds_left: None until the first batch is done. events_per_second: so far.
+    cause: why the run started so, in words.
+    began_from: where it reads on, in words.
+    events: read since the run started.
+    events_expected: what there was to read, estimated; None until the first batch is done.
+    events_per_second: since the run started; None until the first batch is done.
+    share: what part is read, 0 to 1.
+    seconds: since the run started.
+    seconds_left: estimated; None until the first batch is done.
     """
 
     cause: str
@@ -65,9 +73,25 @@ class CatchUpStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A run's account of itself. Times are ISO text; counters have the names of the service's API.
+    """What a run reports of itself.
 
-    batches, events, rows: of this run. counters, rows_in_all: since the state began.
+    job: name of the project.
+    run: number of the run, from 1.
+    state: of the job, as the service names it.
+    since: when the run started, ISO text.
+    updated: when this was written, ISO text.
+    pid, host: the process of the run, or of the last one.
+    generation: number of the state the run goes on with.
+    mode: start mode (`StartMode`).
+    cause: why the run started so, in words.
+    batches, events: done and read by this run.
+    inputs: per reader and partition.
+    watermark_delay_seconds: the largest of all partitions; None before any has a watermark.
+    counters: the service's metrics by API name, since the state began.
+    rows: emitted per output by this run.
+    rows_in_all: emitted per output since the state began.
+    catching_up: None once all that was there is read, and of a run that is over.
+    error: the last one; None for none.
     """
 
     job: str
@@ -90,8 +114,8 @@ class Status:
     catching_up: CatchUpStatus | None = None
     error: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+
+_DOCUMENT = Document(Status)
 
 
 def write_status(directory: JobDirectory, status: Status) -> None:
@@ -99,8 +123,7 @@ def write_status(directory: JobDirectory, status: Status) -> None:
 
     It is written every two seconds and tells people what is known elsewhere, so nobody waits for the disk.
     """
-    body = json.dumps(sealed(status.to_json()), indent=1) + "\n"
-    replace_file(directory.status, body.encode(), synced=False)
+    replace_file(directory.status, f"{_DOCUMENT.text(status, indent=1)}\n".encode(), synced=False)
 
 
 def read_status(directory: JobDirectory) -> Status | None:
@@ -109,13 +132,8 @@ def read_status(directory: JobDirectory) -> Status | None:
     A run that is gone without having said how it ended has failed.
     """
     try:
-        content = unsealed(json.loads(directory.status.read_text()))
-        catching_up = content["catching_up"]
-        content["state"] = State(content["state"])
-        content["inputs"] = tuple(InputStatus(**each) for each in content["inputs"])
-        content["catching_up"] = None if catching_up is None else CatchUpStatus(**catching_up)
-        status = Status(**content)
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        status = _DOCUMENT.of_text(directory.status.read_bytes())
+    except (FileNotFoundError, ValueError):
         return None
     if running(directory) is not None:
         asked = status.state in (State.STARTING, State.RUNNING, State.DEGRADED) and directory.stop.exists()
