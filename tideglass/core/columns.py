@@ -7,20 +7,15 @@ this works on whole columns; nothing here looks at one value after the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Bytes, Ints, Mask, pc
 from tideglass.core.iso import flat, string_buffers
 from tideglass.core.sql import query
 from tideglass.core.types import PAYLOAD, TAG, TYPE_OF_TAG, Type, arrow_type, field, type_of, types_of
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
-
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-
 
 # What a JSON text can be, by its first byte; numbers are split into integers and others afterwards.
 _NOTHING, _STRING, _INTEGER, _BOOLEAN, _OBJECT, _LIST, _FRACTION = range(7)
@@ -77,7 +72,7 @@ def classify_json(raw: pa.Array | pa.ChunkedArray, level: str = "1.2") -> tuple[
     return column, type_, unreadable
 
 
-def _classes(texts: pa.Array) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def _classes(texts: pa.Array) -> Bytes:
     """What each text is; NULL and JSON null are _NOTHING."""
     offsets, data = string_buffers(texts)
     starts = offsets[:-1]
@@ -123,7 +118,7 @@ def _integers(texts: pa.Array) -> tuple[pa.Array, Mask | None]:
     except pa.ArrowInvalid:
         column = query("SELECT TRY_CAST(x AS BIGINT) AS y FROM t", t=pa.table({"x": texts}))["y"]
         bad = np.asarray(column.is_null()) & np.asarray(texts.is_valid())
-        return flat(column), cast("Mask", bad) if bad.any() else None
+        return flat(column), bad if bad.any() else None
 
 
 def _unquoted(texts: pa.Array) -> pa.Array:
@@ -172,7 +167,7 @@ def from_variant(array: pa.Array | pa.ChunkedArray, type_: Type) -> pa.Array:
     return pc.cast(text, arrow_type(type_))
 
 
-def tags_of(array: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def tags_of(array: pa.Array | pa.ChunkedArray) -> Bytes:
     """The tag byte of each value of a VARIANT column, 0 for NULL."""
     column = flat(array)
     offsets, data = string_buffers(column)
@@ -194,9 +189,7 @@ def settle(array: pa.Array | pa.ChunkedArray, type_: Type) -> tuple[pa.Array, Ty
     return from_variant(column, found), found
 
 
-def split_by_types(
-    table: pa.Table, columns: Sequence[str]
-) -> list[tuple[pa.Table, np.ndarray[Any, np.dtype[np.int64]]]]:
+def split_by_types(table: pa.Table, columns: Sequence[str]) -> list[tuple[pa.Table, Ints]]:
     """Parts of the table in which each named VARIANT column has one natural type, and their row numbers.
 
     Columns that are not VARIANT are left alone. A NULL joins whatever else is in its part only if all
@@ -211,7 +204,7 @@ def split_by_types(
     for name in mixed:
         signature = signature * 256 + tags_of(table[name])
         signature = np.unique(signature, return_inverse=True)[1].astype(np.int64)
-    parts: list[tuple[pa.Table, np.ndarray[Any, np.dtype[np.int64]]]] = []
+    parts: list[tuple[pa.Table, Ints]] = []
     for kind in range(int(signature.max(initial=0)) + 1):
         rows = np.flatnonzero(signature == kind)
         part = table if len(rows) == table.num_rows else table.take(pa.array(rows))

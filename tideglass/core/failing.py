@@ -7,9 +7,9 @@ from functools import partial
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tideglass.core.arrays import Ints
 from tideglass.core.errors import EvaluationError
 
 _Result = TypeVar("_Result")
@@ -36,7 +36,7 @@ def added(before: Mapping[int, Failed], later: Mapping[int, Failed]) -> dict[int
     return result
 
 
-def failing_rows(fails: Callable[[pa.Table], bool], table: pa.Table) -> npt.NDArray[np.int64]:
+def failing_rows(fails: Callable[[pa.Table], bool], table: pa.Table) -> Ints:
     """The places of all rows on which `fails` is true; it is true for a table with any such row."""
     found: list[int] = []
     parts = [(0, table.num_rows)] if table.num_rows and fails(table) else []
@@ -54,7 +54,7 @@ def failing_rows(fails: Callable[[pa.Table], bool], table: pa.Table) -> npt.NDAr
     return np.array(sorted(found), np.int64)
 
 
-def kept_of(rows: int, failing: npt.NDArray[np.int64]) -> pa.Array:
+def kept_of(rows: int, failing: Ints) -> pa.Array:
     """Which of so many rows are not among the failing ones."""
     kept = np.ones(rows, np.bool_)
     kept[failing] = False
@@ -66,7 +66,7 @@ def of_sound_rows(
     table: pa.Table,
     on_failure: OnFailure | None,
     check: Callable[[pa.Table], object] | None = None,
-    failing: Callable[[pa.Table], npt.NDArray[np.int64]] | None = None,
+    failing: Callable[[pa.Table], Ints] | None = None,
 ) -> _Result:
     """What `compute` gives for the table; with `on_failure`, for its rows without those that fail alone.
 

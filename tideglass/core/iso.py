@@ -6,12 +6,12 @@ the service itself writes are read that way; everything else is left to `parse_t
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Bytes, Ints, Mask, pc
 from tideglass.core.time import (
     LAST_TICKS,
     ORIGIN_TICKS,
@@ -21,11 +21,6 @@ from tideglass.core.time import (
     TICKS_PER_SECOND,
     parse_ticks,
 )
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
-
-Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 _DAYS_IN_MONTH = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _LONGEST_FAST = 28  # 2019-10-07T00:03:55.0000000Z
@@ -72,7 +67,7 @@ def date_of_days(days: Ints) -> tuple[Ints, Ints, Ints]:
     return year_of_era + era * 400 + (month <= 2), month, day
 
 
-def _fast_ticks(text: Bytes) -> tuple[Ints, np.ndarray[Any, np.dtype[np.bool_]]]:
+def _fast_ticks(text: Bytes) -> tuple[Ints, Mask]:
     """Ticks of equally long texts (a matrix, one row a text) and which of them could be read so."""
     length = text.shape[1]
     zoned = (text[:, -1] == ord("Z")) | (text[:, -1] == ord("z"))
@@ -133,7 +128,7 @@ def texts_of_ticks(ticks: pa.Array | pa.ChunkedArray) -> pa.Array:
     """
     column = flat(ticks)
     known = np.asarray(column.is_valid())
-    values = cast("Ints", np.asarray(pc.fill_null(column, 0), dtype=np.int64))
+    values = np.asarray(pc.fill_null(column, 0), dtype=np.int64)
     if len(values) and (values.min() < ORIGIN_TICKS or values.max() > LAST_TICKS):
         raise ValueError("a datetime outside the years 0001 to 9999 has no text")
     days, rest = np.divmod(values, TICKS_PER_DAY)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core import sql
+from tideglass.core.arrays import Ints
 from tideglass.core.profile import measured
 from tideglass.core.values import coded_text
 
@@ -37,7 +38,7 @@ def from_bytes(body: bytes) -> pa.Table:
 
 
 @measured("routing by key")
-def key_groups_of(table: pa.Table, keys: Sequence[str], key_groups: int) -> np.ndarray:
+def key_groups_of(table: pa.Table, keys: Sequence[str], key_groups: int) -> Ints:
     """The key group of every row, an int64 below `key_groups`; rows with equal keys share one.
 
     It is md5 of the key's canonical text, so it depends on the values only: not on the process,
@@ -53,12 +54,12 @@ def key_groups_of(table: pa.Table, keys: Sequence[str], key_groups: int) -> np.n
     return groups[codes]
 
 
-def partition_groups_of(table: pa.Table, partition: str, key_groups: int) -> np.ndarray:
+def partition_groups_of(table: pa.Table, partition: str, key_groups: int) -> Ints:
     """The key group of every row by its partition's number, so that all have about as many partitions."""
     return table[partition].to_numpy().astype(np.int64) % key_groups
 
 
-def split(table: pa.Table, groups: np.ndarray, key_groups: int) -> Iterator[tuple[int, pa.Table]]:
+def split(table: pa.Table, groups: Ints, key_groups: int) -> Iterator[tuple[int, pa.Table]]:
     """The rows of each key group, in their order. groups: of every row."""
     if table.num_rows == 0:
         return

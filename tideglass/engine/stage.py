@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.arrays import pc
 from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Known
 from tideglass.core.failing import Failed, OnFailure, added
@@ -50,8 +49,6 @@ from tideglass.plan.topology import (
     Topology,
     WindowOp,
 )
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 
 @dataclass(slots=True)

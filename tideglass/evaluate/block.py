@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tideglass.core.arrays import Mask
 from tideglass.core.columns import classify_json, settle, split_by_types, unify
 from tideglass.core.errors import EvaluationError, FailedRow
 from tideglass.core.iso import flat
@@ -108,7 +108,7 @@ class Block:
         types = types_of(whole)
         return [settle(whole[name], types[name]) for name in whole.column_names]
 
-    def failing(self, table: pa.Table) -> npt.NDArray[np.bool_]:
+    def failing(self, table: pa.Table) -> Mask:
         """Which rows make an expression fail; the number of statements does not depend on how many."""
         failed = np.zeros(table.num_rows, np.bool_)
         if table.num_rows == 0:
@@ -118,7 +118,7 @@ class Block:
             failed[rows] = self._failing_uniform(part)
         return failed
 
-    def _failing_uniform(self, table: pa.Table) -> npt.NDArray[np.bool_]:
+    def _failing_uniform(self, table: pa.Table) -> Mask:
         types = types_of(table)
         made = self._make(types)
         if isinstance(made, Statement):
@@ -131,7 +131,7 @@ class Block:
         failed[~failed] = made.then.failing(sound)
         return failed
 
-    def _failing_statement(self, made: Statement, table: pa.Table) -> npt.NDArray[np.bool_]:
+    def _failing_statement(self, made: Statement, table: pa.Table) -> Mask:
         failed = np.zeros(table.num_rows, np.bool_)
         texts: list[pa.Array] = []  # what is read as JSON after the statement, and may be no number of ours
         computed = {

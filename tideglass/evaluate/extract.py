@@ -11,15 +11,13 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Mask, pc
 from tideglass.core.iso import flat
 from tideglass.core.sql import catching_connection, connection, query
 from tideglass.functions.catalogue import prepare
 from tideglass.functions.records import field_sql, path_of
 from tideglass.functions.signature import literal_sql
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 Keys = tuple[str, ...]
 
@@ -88,14 +86,14 @@ def _needle(key: str) -> str:
     return json.dumps(key, ensure_ascii=False).lower()
 
 
-def _may_hold(texts: pa.Array, keys: Keys) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _may_hold(texts: pa.Array, keys: Keys) -> Mask:
     """A cheap look whether each record's text has every name, in whatever case."""
     tests = [f"contains(lower(r), {literal_sql(_needle(key))})" for key in keys]
     held = query(f"SELECT {' AND '.join(tests)} AS y FROM rows", rows=pa.table({"r": texts}))["y"]
     return np.asarray(flat(held))
 
 
-def _holds_once(texts: pa.Array, keys: Keys) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _holds_once(texts: pa.Array, keys: Keys) -> Mask:
     """Whether the text of each record has each name once, so that no other field can be meant."""
     tests = [
         f"length(lower(r)) - length(replace(lower(r), {literal_sql(_needle(key))}, '')) = {len(_needle(key))}"

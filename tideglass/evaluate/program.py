@@ -8,9 +8,9 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tideglass.core.arrays import Ints, Mask
 from tideglass.core.errors import EvaluationError
 from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
@@ -72,7 +72,7 @@ class Program:
     def run(self, table: pa.Table, on_failure: OnFailure | None = None) -> pa.Table:
         return of_sound_rows(self._run, table, on_failure, failing=self.failing)
 
-    def failing(self, table: pa.Table) -> npt.NDArray[np.int64]:
+    def failing(self, table: pa.Table) -> Ints:
         """The places of the rows that make an expression fail."""
         evaluated = np.arange(table.num_rows)
         failed = np.zeros(table.num_rows, np.bool_)
@@ -197,12 +197,12 @@ class RowCondition:
     def __init__(self, expr: Expr, level: str) -> None:
         self._program = Program((), expr, (_NUMBER,), level=level)
 
-    def __call__(self, rows: pa.Table, on_failure: OnFailure | None) -> npt.NDArray[np.bool_]:
+    def __call__(self, rows: pa.Table, on_failure: OnFailure | None) -> Mask:
         result = np.zeros(rows.num_rows, np.bool_)
         result[self._program.run(_numbered(rows), on_failure)[_NUMBER].to_numpy()] = True
         return result
 
-    def failing(self, rows: pa.Table) -> npt.NDArray[np.int64]:
+    def failing(self, rows: pa.Table) -> Ints:
         """The places of the rows on which it fails."""
         return self._program.failing(_numbered(rows))
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
+
+from tideglass.core.arrays import Bytes, Ints
 
 
 class Decision(IntEnum):
@@ -52,7 +53,7 @@ class Counters:
     arrivals_raised: int = 0
 
     @classmethod
-    def of(cls, decisions: npt.NDArray[np.uint8], arrivals_raised: int) -> Counters:
+    def of(cls, decisions: Bytes, arrivals_raised: int) -> Counters:
         """Counts of one chunk."""
         counts = np.bincount(decisions, minlength=len(Decision)).tolist()
         return cls(*counts, arrivals_raised=arrivals_raised)
@@ -151,9 +152,7 @@ class DataError:
     examples: tuple[int, ...]
 
 
-def data_errors(
-    decisions: npt.NDArray[np.uint8], arrival_time_ticks: npt.NDArray[np.int64], most_examples: int = 3
-) -> tuple[DataError, ...]:
+def data_errors(decisions: Bytes, arrival_time_ticks: Ints, most_examples: int = 3) -> tuple[DataError, ...]:
     """The chunk's log entries, one a kind that occurs, with its first few examples."""
     if not decisions.any():
         return ()

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tideglass.core.arrays import Ints
 from tideglass.core.events import Chunk
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import ARRIVAL
@@ -93,5 +93,5 @@ def _first_arrival_ticks(chunks: Sequence[Chunk]) -> int:
     return next((int(_arrivals(table)[0]) for table in tables), AFTER_ALL_TICKS)
 
 
-def _arrivals(table: pa.Table) -> npt.NDArray[np.int64]:
+def _arrivals(table: pa.Table) -> Ints:
     return table[ARRIVAL].fill_null(AFTER_ALL_TICKS).to_numpy()

@@ -13,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tideglass.core.arrays import Ints
 from tideglass.core.documents import Document
 from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS
@@ -30,7 +30,7 @@ def _no_keys() -> pa.StringArray:
     return pa.StringArray.from_pandas([], type=pa.string())
 
 
-def _no_ticks() -> npt.NDArray[np.int64]:
+def _no_ticks() -> Ints:
     return np.empty(0, dtype=np.int64)
 
 
@@ -60,7 +60,7 @@ class Ingress:
     floor_ticks: int = BEFORE_ALL_TICKS
     event_watermark_ticks: int = BEFORE_ALL_TICKS
     substreams: pa.StringArray = field(default_factory=_no_keys)
-    substream_watermark_ticks: npt.NDArray[np.int64] = field(default_factory=_no_ticks)
+    substream_watermark_ticks: Ints = field(default_factory=_no_ticks)
     counters: Counters = Counters()
 
     @property
@@ -113,9 +113,7 @@ class Ingress:
         )
 
 
-def ahead(
-    keys: pa.StringArray, own_ticks: npt.NDArray[np.int64], floor_ticks: int
-) -> tuple[pa.StringArray, npt.NDArray[np.int64]]:
+def ahead(keys: pa.StringArray, own_ticks: Ints, floor_ticks: int) -> tuple[pa.StringArray, Ints]:
     """The substreams whose own watermark is ahead of the floor."""
     held = own_ticks > floor_ticks
     if held.all():
@@ -123,6 +121,6 @@ def ahead(
     return keys.filter(pa.array(held)), own_ticks[held]
 
 
-def watermarks(keys: pa.StringArray, own_ticks: npt.NDArray[np.int64]) -> pa.Table:
+def watermarks(keys: pa.StringArray, own_ticks: Ints) -> pa.Table:
     """The table `Progress` holds: substream string, watermark_ticks int64."""
     return pa.Table.from_arrays([keys, pa.array(own_ticks)], schema=_SCHEMA)

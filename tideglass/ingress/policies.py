@@ -17,22 +17,15 @@ watermark, so less the tolerance it cannot move it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as compute
 
+from tideglass.core.arrays import Bytes, Ints, Mask, pc
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS
 from tideglass.ingress.decisions import Counters, DataError, Decision, data_errors
 from tideglass.ingress.partition_time import Ingress, ahead, watermarks
 from tideglass.plan.policies import Policies
-
-pc: Any = compute  # its functions are made at import, where a type checker cannot see them
-
-Ticks = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,10 +36,10 @@ class Trace:
     stands for none yet.
     """
 
-    watermark_before_ticks: Ticks
-    watermark_after_ticks: Ticks
-    event_watermark_before_ticks: Ticks
-    event_watermark_after_ticks: Ticks
+    watermark_before_ticks: Ints
+    watermark_after_ticks: Ints
+    event_watermark_before_ticks: Ints
+    event_watermark_after_ticks: Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,9 +53,9 @@ class Placed:
     ingress: the state behind the chunk; its counters include those of the chunk.
     """
 
-    system_timestamp_ticks: Ticks
-    arrival_time_ticks: Ticks
-    decision: npt.NDArray[np.uint8]
+    system_timestamp_ticks: Ints
+    arrival_time_ticks: Ints
+    decision: Bytes
     counters: Counters
     ingress: Ingress
     advances: pa.Table | None = None
@@ -81,8 +74,8 @@ class Placed:
 def place(
     policies: Policies,
     ingress: Ingress,
-    arrival_time_ticks: Ticks,
-    event_time_ticks: Ticks | None = None,
+    arrival_time_ticks: Ints,
+    event_time_ticks: Ints | None = None,
     *,
     valid: Mask | None = None,
     substreams: pa.DictionaryArray | None = None,
@@ -208,8 +201,8 @@ def idle_until(policies: Policies, ingress: Ingress, until_ticks: int) -> Ingres
 
 def _check(
     policies: Policies,
-    arrival: Ticks,
-    event: Ticks | None,
+    arrival: Ints,
+    event: Ints | None,
     valid: Mask | None,
     substreams: pa.DictionaryArray | None,
 ) -> None:
@@ -224,14 +217,14 @@ def _check(
         raise ValueError("an arrival time is outside the years 1 to 9999")
 
 
-def _beyond(distance_ticks: Ticks, limit_ticks: int | None) -> Mask:
+def _beyond(distance_ticks: Ints, limit_ticks: int | None) -> Mask:
     """Strictly beyond the limit: an event exactly on it is not (`asa.md` 1.4)."""
     if limit_ticks is None:
         return np.zeros(len(distance_ticks), dtype=np.bool_)
     return distance_ticks > limit_ticks
 
 
-def _shifted(after_ticks: Ticks, first_ticks: int) -> Ticks:
+def _shifted(after_ticks: Ints, first_ticks: int) -> Ints:
     """What each event met: what the one before it left."""
     before_ticks = np.empty_like(after_ticks)
     before_ticks[1:] = after_ticks[:-1]
@@ -239,7 +232,7 @@ def _shifted(after_ticks: Ticks, first_ticks: int) -> Ticks:
     return before_ticks
 
 
-def _floors(arrival: Ticks, first_ticks: int, lag_ticks: int | None) -> tuple[Ticks, Ticks]:
+def _floors(arrival: Ints, first_ticks: int, lag_ticks: int | None) -> tuple[Ints, Ints]:
     """The partition's floor before and after each event; its own arrival counts from `after` on.
 
     Whether an event meets its own arrival's floor cannot be told: after the late step it is not behind it.
@@ -252,8 +245,8 @@ def _floors(arrival: Ticks, first_ticks: int, lag_ticks: int | None) -> tuple[Ti
 
 
 def _scan_substreams(
-    own: Ticks, substreams: pa.DictionaryArray, ingress: Ingress, floor_end_ticks: int
-) -> tuple[Ticks, Ticks, Ingress, pa.Table]:
+    own: Ints, substreams: pa.DictionaryArray, ingress: Ingress, floor_end_ticks: int
+) -> tuple[Ints, Ints, Ingress, pa.Table]:
     """The scan of `place` per substream; also the state behind it and the watermarks that moved."""
     texts = substreams.dictionary.cast(pa.string())
     fresh = texts.filter(pc.invert(pc.is_in(texts, value_set=ingress.substreams))).unique().drop_null()
@@ -285,7 +278,7 @@ def _scan_substreams(
     return before, after, state, watermarks(keys.filter(pa.array(moved)), end[moved])
 
 
-def _segmented_maxima(values: Ticks, first: Mask) -> Ticks:
+def _segmented_maxima(values: Ints, first: Mask) -> Ints:
     """Running maxima that start anew where `first`; BEFORE_ALL_TICKS is less than all.
 
     Each segment is lifted above the one before it, so that one scan serves all. Where the lift would

@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from tideglass.connect.files.event_id import event_ids
 from tideglass.connect.formats.decoded import column_name
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core import profile
+from tideglass.core.arrays import Ints, pc
 from tideglass.core.documents import Document
 from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
 from tideglass.core.events import Chunk, Fields, Known, Rejected
@@ -66,8 +65,6 @@ from tideglass.plan.topology import (
     SendOp,
     Topology,
 )
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 _EVENT_TIME = "$event_time"
 
@@ -463,8 +460,8 @@ class Scan:
 
 def with_system_columns(
     table: pa.Table,
-    system_timestamp_ticks: np.ndarray,
-    arrival_time_ticks: np.ndarray,
+    system_timestamp_ticks: Ints,
+    arrival_time_ticks: Ints,
     input_: int,
     partition: int,
 ) -> pa.Table:

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as compute
 
+from tideglass.core.arrays import Ints, pc
 from tideglass.core.time import BEFORE_ALL_TICKS
-
-pc: Any = compute  # its functions are made at import, where a type checker cannot see them
 
 _AFTER_PARTITION = r"(?s)^([0-9]+/).*$"
 
@@ -37,7 +34,7 @@ class Progress:
             return self.watermark_ticks
         return max(self.watermark_ticks, int(pc.max(self.substreams["watermark_ticks"]).as_py()))
 
-    def of(self, substreams: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    def of(self, substreams: pa.Array | pa.ChunkedArray) -> Ints:
         """The watermark of each of the given substream keys."""
         if self.substreams is None or self.substreams.num_rows == 0:
             return np.full(len(substreams), self.watermark_ticks, dtype=np.int64)

@@ -13,18 +13,16 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from tideglass.connect.formats.arrival import arrival_ticks
-from tideglass.connect.formats.decoded import INVALID_DATA, LINE, Decoded, Ints, Mask, Refusals, column_name
+from tideglass.connect.formats.decoded import INVALID_DATA, LINE, Decoded, Refusals, column_name
 from tideglass.connect.formats.messages import Payload, decode_messages
 from tideglass.connect.formats.parquet import decode_parquet, value_column, wanted_columns
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.events import Chunk, Fields, Rejected
 from tideglass.core.iso import flat
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
 from tideglass.core.values import unify
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 _HEADER = b"tideglass.chunk"
 #: What crosses Spark is copied there half a dozen times, which takes longer than LZ4 does.

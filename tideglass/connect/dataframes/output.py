@@ -11,20 +11,17 @@ VARIANT, NULL               string                       JSON text of the value;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import pc
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat
 from tideglass.core.json_sql import variant_json_sql
 from tideglass.core.sql import query
 from tideglass.core.types import Type, types_of
 from tideglass.core.values import from_variant, settle, to_variant
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 TICKS_PER_MICROSECOND = 10
 

@@ -19,17 +19,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet
 
 from tideglass.connect.formats.layout import csv_bytes, parquet_table
 from tideglass.connect.output import Batch, OutputConnector
+from tideglass.core.arrays import pc
 from tideglass.core.durable import sync_folder
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat, string_buffers
 from tideglass.core.rows import json_lines
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 STAGING = "_staging"
 

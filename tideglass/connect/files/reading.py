@@ -23,9 +23,7 @@ from tideglass.connect.formats.decoded import (
     INVALID_DATA,
     INVALID_HEADER,
     LINE,
-    Bytes,
     Decoded,
-    Ints,
     Refusals,
     column_name,
 )
@@ -36,6 +34,7 @@ from tideglass.connect.formats.json.text import is_document, newlines, texts_bet
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
 from tideglass.connect.spec import Arrival
 from tideglass.core import profile
+from tideglass.core.arrays import Bytes, Ints
 from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field

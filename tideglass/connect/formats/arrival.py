@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
-
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
-from tideglass.connect.formats.decoded import Ints, Mask
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.iso import flat, ticks_of_texts
 from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, TICKS_PER_MILLISECOND, TICKS_PER_SECOND
 from tideglass.core.types import Type, type_of
 from tideglass.core.values import from_variant
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 _TICKS_OF_NUMBER = {"epoch_seconds": TICKS_PER_SECOND, "epoch_milliseconds": TICKS_PER_MILLISECOND}
 

@@ -25,9 +25,10 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Ints, Refusals, merge_rejected
+from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Refusals, merge_rejected
 from tideglass.connect.formats.parquet import json_text, value_column, wanted_columns
 from tideglass.connect.formats.records import decode_columns
+from tideglass.core.arrays import Ints
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
 from tideglass.core.types import Type

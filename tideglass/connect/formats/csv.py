@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from tideglass.connect.formats.decoded import INVALID_DATA, Bytes, Decoded, Ints, Refusals
+from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Refusals
 from tideglass.connect.formats.json.text import BYTE_ORDER_MARK, newlines, texts_between
 from tideglass.connect.formats.records import decode_columns
+from tideglass.core.arrays import Bytes, Ints, Mask
 from tideglass.core.events import Fields
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured
@@ -154,7 +155,7 @@ def decode_csv(
     return decode_columns(columns, fields, level, kept, refusals, keep)
 
 
-def _blank_rows(data: Bytes, bounds: Ints) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _blank_rows(data: Bytes, bounds: Ints) -> Mask:
     lengths = np.diff(bounds)
     first = data[bounds[:-1]]
     alone = (first == 10) | (first == 13)  # a line end may be cut in its middle where a file ends
@@ -221,7 +222,7 @@ def _parse_each(rows: Sequence[bytes], columns: int, delimiter: str, wrong: list
     return pa.table(listed, names=[f"c{place}" for place in range(columns)])
 
 
-def _as_text(column: pa.Array, keep: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.Array:
+def _as_text(column: pa.Array, keep: Mask) -> pa.Array:
     """The column as text; rows that are no UTF-8 lose `keep` and become empty."""
     text = pa.Array.from_buffers(pa.string(), len(column), column.buffers(), offset=column.offset)
     try:

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
-from tideglass.connect.formats.decoded import MISSING_COLUMNS, TYPE_CONVERSION, Ints, Mask, Refusals
+from tideglass.connect.formats.decoded import MISSING_COLUMNS, TYPE_CONVERSION, Refusals
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.iso import flat, texts_of_ticks, ticks_of_texts
 from tideglass.core.sql import query
 from tideglass.core.types import Type, arrow_type
 from tideglass.core.values import from_variant, to_variant
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 _INTEGER = r"^\s*[+-]?[0-9]{1,19}\s*$"
 _NUMBER = r"^\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tideglass.core import types
+from tideglass.core.arrays import Ints, Mask
 from tideglass.core.events import Rejected
 from tideglass.core.types import Type, payload_column
 
@@ -25,10 +25,6 @@ INVALID_DATA = "InputDeserializerError.InvalidData"
 
 _EXAMPLES = 3
 _EXAMPLE_CHARACTERS = 200
-
-Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
-Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-Bytes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)

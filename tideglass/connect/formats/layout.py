@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from tideglass.connect.formats.json.decode import extract_from_records
 from tideglass.core import sql, types
+from tideglass.core.arrays import pc
 from tideglass.core.iso import flat, texts_of_ticks
 from tideglass.core.json_sql import variant_json_sql
 from tideglass.core.rows import rows_of
 from tideglass.core.types import PAYLOAD, Type, types_of
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 # What timestamp[ns] can hold: 1677-09-21 to 2262-04-11.
 _FIRST_NANOSECOND_TICKS = -(2**63) // 100 + 1

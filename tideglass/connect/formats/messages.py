@@ -4,28 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from tideglass.connect.formats.avro import decode_avro
 from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
-from tideglass.connect.formats.decoded import (
-    INVALID_HEADER,
-    LINE,
-    Bytes,
-    Decoded,
-    Ints,
-    Refusals,
-    merge_rejected,
-)
+from tideglass.connect.formats.decoded import INVALID_HEADER, LINE, Decoded, Refusals, merge_rejected
 from tideglass.connect.formats.json.several import decode_payloads
+from tideglass.core.arrays import Bytes, Ints, pc
 from tideglass.core.events import Fields, Rejected
 from tideglass.core.values import unify
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 MessageFormat = Literal["json", "csv", "avro"]
 

@@ -21,11 +21,11 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet
 
-from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Ints, Mask, Refusals
+from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Refusals
 from tideglass.connect.formats.records import decode_columns, match_name
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.events import Fields
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured
@@ -40,7 +40,6 @@ from tideglass.core.time import (
 )
 from tideglass.core.types import Type
 
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 ParquetFile = cast("Any", pyarrow.parquet).ParquetFile
 
 _TICKS_OF_UNIT = {"s": TICKS_PER_SECOND, "ms": TICKS_PER_MILLISECOND, "us": 10}

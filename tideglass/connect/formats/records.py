@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from tideglass.connect.formats.declared import Declared, apply_types
-from tideglass.connect.formats.decoded import Columns, Decoded, Ints, Mask, Refusals, column_name
+from tideglass.connect.formats.decoded import Columns, Decoded, Refusals, column_name
 from tideglass.connect.formats.json.decode import extract_from_records
 from tideglass.core import types
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.events import Fields
 from tideglass.core.rows import json_lines
 from tideglass.core.types import PAYLOAD, Type
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 _HIDING = "\ue000"  # a private character, before names that begin with $
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 import fastavro
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from tideglass.connect.formats.csv import row_bounds
 from tideglass.connect.formats.layout import csv_bytes, spread
+from tideglass.core.arrays import pc
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat
 from tideglass.core.json_sql import variant_json_sql
@@ -34,7 +34,6 @@ from tideglass.core.values import to_variant
 if TYPE_CHECKING:
     from tideglass.connect.kafka.output import TopicOutput
 
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 avro = cast("Any", fastavro)  # compiled; its functions carry no types
 
 RECORD_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32())])

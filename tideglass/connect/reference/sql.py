@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet
 
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec, SqlSpec
 from tideglass.core import sql
+from tideglass.core.arrays import pc
 from tideglass.core.durable import replacing
 from tideglass.core.errors import InputError
 from tideglass.core.file_names import state_name
@@ -30,7 +30,6 @@ from tideglass.core.time import NANOSECONDS_PER_TICK, TICKS_PER_SECOND, format_t
 if TYPE_CHECKING:
     from adbc_driver_manager.dbapi import Connection
 
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 pq = cast("Any", pyarrow.parquet)
 
 OPERATION = "_operation_"

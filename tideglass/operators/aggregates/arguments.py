@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Ints, pc
 from tideglass.core.errors import EvaluationError, FailedRow, Span
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, TAG, Type
 from tideglass.core.values import flat, from_variant, ticks_of_texts, to_variant
-from tideglass.operators.aggregates.grouping import Integers
 from tideglass.plan.aggregate_spec import EXTREMES, PERCENTILES, SPREADS, SUMS, TOPS, AggregateSpec
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 #: Ends the name of a column that stands for one of ORDER BY.
 BY = "~by"
@@ -229,7 +225,7 @@ def sort_key_sql(column: str, type_: Type, descending: bool) -> SortKey:
     return SortKey(struct, families.refused, f"({is_number})" if parts else "false", is_time)
 
 
-def refused_rows(rows: pa.Table, refusals: Iterable[str | None]) -> Integers:
+def refused_rows(rows: pa.Table, refusals: Iterable[str | None]) -> Ints:
     """The places of all rows in which one of several `refused` is a type, by one statement."""
     asked = dict.fromkeys(f"({refused}) IS NOT NULL" for refused in refusals if refused is not None)
     if not asked:

@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from tideglass.core.arrays import Floats, Ints, pc
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type, field, type_of, types_of
 from tideglass.core.values import canonical_text, flat
@@ -50,8 +50,7 @@ from tideglass.operators.aggregates.arguments import (
     tagged_sql,
     text_of,
 )
-from tideglass.operators.aggregates.exact_sums import Floats, Magnitudes, lane_sql
-from tideglass.operators.aggregates.grouping import Integers
+from tideglass.operators.aggregates.exact_sums import Magnitudes, lane_sql
 from tideglass.plan.aggregate_spec import TOPS, AggregateSpec
 
 COUNT_OF_ROWS = "|n.rows"
@@ -273,7 +272,7 @@ def with_ordered(rows: pa.Table, specs: Sequence[AggregateSpec]) -> pa.Table:
     return rows
 
 
-def refused_by(specs: Sequence[AggregateSpec], rows: pa.Table) -> Integers:
+def refused_by(specs: Sequence[AggregateSpec], rows: pa.Table) -> Ints:
     """The places of the rows with a value that some of the aggregates refuses."""
     rows = with_ordered(rows, specs)
     types = _types_read(rows, specs)

@@ -25,12 +25,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute
 
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
-
-Floats = npt.NDArray[np.float64]
-Words = npt.NDArray[np.uint64]
+from tideglass.core.arrays import Floats, Ints, Words, pc
 
 #: scale of the lane: binary exponents of the magnitudes it holds, [low, high)
 LANES: Mapping[int, tuple[int, int]] = {74: (-22, 20), 32: (20, 62), 116: (-64, -22), 158: (-106, -64)}
@@ -174,7 +170,7 @@ class ExactSums:
             return []
         return [(place, values) for place, values in enumerate(self.outliers.to_pylist()) if values]
 
-    def wholes(self, places: npt.NDArray[np.int64] | None = None) -> list[int]:
+    def wholes(self, places: Ints | None = None) -> list[int]:
         """The finite part of the sums as whole numbers of 2**-1074."""
         chosen = np.arange(self.length) if places is None else places
         totals = [0] * len(chosen)

@@ -12,17 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Ints, pc
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import Type, arrow_type, field, types_of
 from tideglass.core.values import canonical_text, flat, unify
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
-
-Integers = npt.NDArray[np.int64]
 
 CELL_MARK = "|"
 
@@ -120,12 +115,12 @@ class Grouping:
         return self.aggregate(partials, {cell: merge_sql(cell) for cell in cells})
 
 
-def group_codes(rows: pa.Table, plain: Sequence[str], keys: Sequence[str]) -> Integers:
+def group_codes(rows: pa.Table, plain: Sequence[str], keys: Sequence[str]) -> Ints:
     """A number per row, equal for two rows exactly if their plain columns and keys are equal.
 
     The numbers follow the order of first appearance: they name groups, they do not order them.
     """
-    codes: Integers | None = None
+    codes: Ints | None = None
     types = types_of(rows.select(keys)) if keys else {}
     for name in (*plain, *keys):
         type_ = types.get(name)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import pc
 from tideglass.core.errors import EvaluationError, FailedRow
 from tideglass.core.sql import query, quoted
 from tideglass.core.time import format_ticks
@@ -21,7 +21,6 @@ from tideglass.plan.nodes import USERS
 if TYPE_CHECKING:
     from tideglass.plan.aggregate_spec import AggregateSpec
 
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 #: Groups are handed over together up to so many events, which bounds the text that is held of them.
 EVENTS_AT_ONCE = 50_000

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import pc
 from tideglass.core.errors import EvaluationError, FailedRow
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type
@@ -31,8 +31,6 @@ from tideglass.operators.aggregates.cells import COUNT_OF_ROWS
 from tideglass.operators.aggregates.exact_sums import ExactSums, float_of_ratio, whole_of_float
 from tideglass.operators.aggregates.javascript import user_defined
 from tideglass.plan.aggregate_spec import EXTREMES, SPREADS, AggregateSpec
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 Column = tuple[pa.Array, Type]
 

@@ -12,20 +12,16 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tideglass.core.arrays import Floats, Ints, Mask
 from tideglass.core.errors import Span
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import type_of
 from tideglass.core.values import flat
 from tideglass.operators.aggregates.arguments import NUMERIC, json_sql, refuse, refused_rows, split
-from tideglass.operators.aggregates.grouping import Integers
 from tideglass.operators.analytic.lookback import Sorted
 from tideglass.plan.nodes import AnomalyModel
-
-Floats = npt.NDArray[np.float64]
-Booleans = npt.NDArray[np.bool_]
 
 #: A bet on improbable values: the martingale is multiplied by e * p ** (e - 1).
 EPSILON = 0.1
@@ -42,7 +38,7 @@ _PAIRS_AT_ONCE = 1 << 20
 _erfc: Any = np.frompyfunc(math.erfc, 1, 1)
 
 
-def numbers(rows: pa.Table, name: str, function: str, span: Span) -> tuple[Floats, Booleans]:
+def numbers(rows: pa.Table, name: str, function: str, span: Span) -> tuple[Floats, Mask]:
     """A column as floats, and which of them are there.
 
     Raises EvaluationError for a value that is no number.
@@ -59,7 +55,7 @@ def numbers(rows: pa.Table, name: str, function: str, span: Span) -> tuple[Float
     return np.asarray(column.fill_null(0.0)), known
 
 
-def no_numbers(rows: pa.Table, name: str) -> Integers:
+def no_numbers(rows: pa.Table, name: str) -> Ints:
     """The places of the values of a column that are no numbers."""
     return refused_rows(rows, [split(quoted(name), type_of(rows.schema.field(name)), NUMERIC).refused])
 
@@ -104,14 +100,14 @@ def detect(
     return pa.array(texts[before:], pa.string()), logs
 
 
-def _frames(firsts: Integers, ends: Integers) -> tuple[Integers, Integers]:
+def _frames(firsts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     """The places of all frames one after the other, and where each frame starts among them."""
     sizes = ends - firsts
     starts = np.cumsum(sizes) - sizes
     return np.arange(int(sizes.sum())) + np.repeat(firsts - starts, sizes), starts
 
 
-def _tails(series: Floats, firsts: Integers, ends: Integers, side: str) -> Floats:
+def _tails(series: Floats, firsts: Ints, ends: Ints, side: str) -> Floats:
     """How probable a value as far out as that at each end is, by the density of the frame before it."""
     sizes = ends - firsts
     places, starts = _frames(firsts, ends)
@@ -136,9 +132,7 @@ def _tails(series: Floats, firsts: Integers, ends: Integers, side: str) -> Float
     return np.minimum(tails, 1 - tails) if side == "spikesanddips" else tails
 
 
-def _martingales(
-    logs: Floats, firsts: Integers, ends: Integers, model: AnomalyModel
-) -> tuple[Floats, Booleans]:
+def _martingales(logs: Floats, firsts: Ints, ends: Ints, model: AnomalyModel) -> tuple[Floats, Mask]:
     """The power martingale over the probabilities of each frame, and whether it exceeds its threshold.
 
     The threshold is what it would be if every value were as improbable as the confidence asks for.

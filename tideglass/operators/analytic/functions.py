@@ -14,25 +14,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.tags import tag
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP, Type, field, type_of
 from tideglass.core.values import flat, settle, to_variant, unify
 from tideglass.operators.aggregates.cells import Cells, refused_by
-from tideglass.operators.aggregates.grouping import Integers
 from tideglass.operators.analytic.anomaly import detect, no_numbers, numbers
-from tideglass.operators.analytic.lookback import Booleans, Sorted, rows_of_keys
+from tideglass.operators.analytic.lookback import Sorted, rows_of_keys
 from tideglass.operators.analytic.moving import moving
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.buffer import released
 from tideglass.operators.state.row_log import RowLog
 from tideglass.operators.state.store import State
 from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 Column = tuple[pa.Array, Type]
 
@@ -150,7 +147,7 @@ class AnalyticFunctions:
                 _numbers(lane.detectors, rows, _matching(rows, lane.when))
         return rows
 
-    def _refused(self, rows: pa.Table) -> Integers:
+    def _refused(self, rows: pa.Table) -> Ints:
         """The places of the rows with a value an aggregate or a detector refuses."""
         refused = np.zeros(rows.num_rows, np.bool_)
         for lane in self._lanes:
@@ -211,7 +208,7 @@ def _matching(rows: pa.Table, when: str | None) -> Any:
 
 def _is_first(spec: AnalyticSpec, ordered: Sorted, before: int) -> Column:
     """1 where no matching row of the key comes before in the interval (start, end]."""
-    intervals: Integers = -((ORIGIN_TICKS - ordered.times_ticks) // spec.length_ticks)
+    intervals: Ints = -((ORIGIN_TICKS - ordered.times_ticks) // spec.length_ticks)
     earlier, found = ordered.earlier(1)
     first = ordered.matching & ~(found & (intervals[earlier] == intervals))
     return pa.array(first[before:].astype(np.int64)), Type.BIGINT
@@ -239,7 +236,7 @@ def _earlier(
     return settle(pc.if_else(pa.array(found), value, default), type_)
 
 
-def _numbers(detectors: Sequence[AnomalySpec], rows: pa.Table, matching: Booleans) -> tuple[Any, Any]:
+def _numbers(detectors: Sequence[AnomalySpec], rows: pa.Table, matching: Mask) -> tuple[Any, Any]:
     """The watched values of the rows that match, and which of these rows have one."""
     first = detectors[0]
     assert first.arg is not None
@@ -247,8 +244,8 @@ def _numbers(detectors: Sequence[AnomalySpec], rows: pa.Table, matching: Boolean
 
 
 def _watched(
-    detectors: Sequence[AnomalySpec], released: pa.Table, rows: pa.Table, matching: Booleans
-) -> tuple[pa.Table, Booleans]:
+    detectors: Sequence[AnomalySpec], released: pa.Table, rows: pa.Table, matching: Mask
+) -> tuple[pa.Table, Mask]:
     """The rows with their watched values and room for what detectors keep; which match and have a value."""
     found, known = _numbers(detectors, released, matching)
     values = np.zeros(rows.num_rows)

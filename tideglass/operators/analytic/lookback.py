@@ -11,16 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type, type_of
-from tideglass.operators.aggregates.grouping import Integers, group_codes
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
-
-Booleans = npt.NDArray[np.bool_]
+from tideglass.operators.aggregates.grouping import group_codes
 
 #: Types whose values are one key exactly if Arrow holds them for equal.
 _COMPARED_AS_THEY_ARE = frozenset((Type.BIGINT, Type.DATETIME, Type.NVARCHAR, Type.BIT))
@@ -43,14 +38,14 @@ class Sorted:
     many matching rows there are up to and including each, over all keys, in that order.
     """
 
-    times_ticks: Integers
-    matching: Booleans
-    order: Integers
-    codes: Integers
-    ranks: Integers
+    times_ticks: Ints
+    matching: Mask
+    order: Ints
+    codes: Ints
+    ranks: Ints
 
     @staticmethod
-    def of(rows: pa.Table, keys: Sequence[str], matching: Booleans) -> Sorted:
+    def of(rows: pa.Table, keys: Sequence[str], matching: Mask) -> Sorted:
         """Sorts rows that are in the total order, or at least those of each key."""
         times = rows[SYSTEM_TIMESTAMP].to_numpy()
         if not keys:
@@ -65,19 +60,19 @@ class Sorted:
         return Sorted(times, matching, order, codes[order], np.cumsum(matching[order], dtype=np.int64))
 
     @property
-    def starts(self) -> Integers:
+    def starts(self) -> Ints:
         """For each sorted row the first sorted place of its key."""
         first = np.flatnonzero(np.diff(self.codes, prepend=-1))
         return np.repeat(first, np.diff(first, append=len(self.codes)))
 
     @property
-    def ranks_before_key(self) -> Integers:
+    def ranks_before_key(self) -> Ints:
         """For each sorted row, how many matching rows of other keys come before its key."""
         starts = self.starts
         own = self.matching[self.order]
         return (self.ranks - own)[starts]
 
-    def earlier(self, offset: int, with_current: bool = False) -> tuple[Integers, Booleans]:
+    def earlier(self, offset: int, with_current: bool = False) -> tuple[Ints, Mask]:
         """The place of the offset-th matching row before each row, and whether there is one.
 
         with_current: the row itself counts as the first, if it matches.
@@ -102,7 +97,7 @@ class Sorted:
         result[self.order] = own & (after < depth)
         return result
 
-    def frame_starts(self, length_ticks: int) -> Integers:
+    def frame_starts(self, length_ticks: int) -> Ints:
         """For each sorted row the first sorted place of its key after its timestamp - length."""
         times = self.times_ticks[self.order]
         instants, ranks = np.unique(times, return_inverse=True)

@@ -8,12 +8,11 @@ on its own rows only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import pc
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import Type, type_of
 from tideglass.core.values import flat
@@ -21,8 +20,6 @@ from tideglass.operators.aggregates.cells import COUNT_OF_ROWS, Cells
 from tideglass.operators.aggregates.results import finish
 from tideglass.operators.analytic.lookback import Sorted
 from tideglass.plan.aggregate_spec import AggregateSpec
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 _PLACE, _BACK = "$place", "$back"
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Ints, Mask, Words
 from tideglass.core.failing import OnFailure
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import (
@@ -36,11 +35,6 @@ from tideglass.operators.progress import Progress
 from tideglass.operators.state.row_log import RowLog
 from tideglass.operators.state.store import State
 from tideglass.plan.nodes import TimeBound
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
-
-Integers = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 #: Tells which rows of a table of pairs fulfil the rest of ON; a pair on which it fails does not.
 Condition = Callable[[pa.Table, OnFailure | None], Mask]
@@ -148,7 +142,7 @@ class IntervalJoin:
         rows = rows.append_column(field(NUMBER, Type.BIGINT), pa.array(numbers))
         return rows.append_column(field(UNTIL, Type.DATETIME), pa.array(until))
 
-    def _admissible(self, left: pa.Table) -> tuple[Integers, Integers]:
+    def _admissible(self, left: pa.Table) -> tuple[Ints, Ints]:
         """The first and last instant a right row of each left row may have."""
         first = np.full(left.num_rows, BEFORE_ALL_TICKS, np.int64)
         last = np.full(left.num_rows, AFTER_ALL_TICKS, np.int64)
@@ -200,7 +194,7 @@ class IntervalJoin:
                     seen[ours] = True
         return left.select([SYSTEM_TIMESTAMP, NUMBER]).filter(pa.array(seen))
 
-    def _candidates(self, left: pa.Table, right: pa.Table, ours: Integers, theirs: Integers) -> pa.Table:
+    def _candidates(self, left: pa.Table, right: pa.Table, ours: Ints, theirs: Ints) -> pa.Table:
         our_names = [name for name in self.condition_columns if name in self.left_columns]
         their_names = [name for name in self.condition_columns if name in self.right_columns]
         our_part = left.select(our_names).take(pa.array(ours))
@@ -211,7 +205,7 @@ class IntervalJoin:
         schema = pa.schema([*our_part.schema, *their_part.schema, field(SYSTEM_TIMESTAMP, Type.DATETIME)])
         return pa.table([*our_part.columns, *their_part.columns, pa.array(times)], schema=schema)
 
-    def _pairs(self, left: pa.Table, right: pa.Table, ours: Integers, theirs: Integers) -> pa.Table:
+    def _pairs(self, left: pa.Table, right: pa.Table, ours: Ints, theirs: Ints) -> pa.Table:
         kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.substreams else [])]
         our_part = left.select([*kept, *self.left_columns]).take(pa.array(ours))
         their_part = right.select([*kept, *self.right_columns]).take(pa.array(theirs))
@@ -226,9 +220,9 @@ class IntervalJoin:
         self,
         left: pa.Table,
         right: pa.Table | None,
-        times_ticks: Integers,
-        arrivals_ticks: Integers,
-        offset: npt.NDArray[np.uint64],
+        times_ticks: Ints,
+        arrivals_ticks: Ints,
+        offset: Words,
     ) -> pa.Table:
         zero = pa.array(np.zeros(left.num_rows, np.int64))
         columns: list[tuple[pa.Field, Any]] = [
@@ -308,7 +302,7 @@ def _watermarks(progress: Progress, rows: pa.Table) -> Any:
     return progress.of(rows[SUBSTREAM]) if SUBSTREAM in rows.column_names else progress.watermark_ticks
 
 
-def _place_hash(rows: pa.Table, seed: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _place_hash(rows: pa.Table, seed: Words) -> Words:
     """A hash of each row's place in the total order, on top of `seed`."""
     mixed = seed
     for name in ORDER_COLUMNS:

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Ints, Mask, Words, pc
 from tideglass.core.errors import EvaluationError
 from tideglass.core.sql import query
 from tideglass.core.types import Type, type_of
 from tideglass.core.values import canonical_text, flat
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
-
-Integers = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
 
 #: Pairs made at a time: what is looked at of a pair may take some hundred bytes.
 PAIRS_AT_ONCE = 2_000_000
@@ -41,13 +33,13 @@ class Coded:
     as two different ones may share a number.
     """
 
-    left: Codes
-    right: Codes
+    left: Words
+    right: Words
     left_known: Mask
     right_known: Mask
     texts: tuple[tuple[pa.Array, pa.Array], ...]
 
-    def equal(self, left: Integers, right: Integers) -> Mask | None:
+    def equal(self, left: Ints, right: Ints) -> Mask | None:
         """Which of the pairs have keys that are equal indeed; None if all have."""
         result: Mask | None = None
         for ours, theirs in self.texts:
@@ -109,7 +101,7 @@ def known_keys(table: pa.Table, keys: Sequence[str]) -> Mask:
     return known
 
 
-def codes_of(columns: Sequence[pa.Array], rows: int) -> Codes:
+def codes_of(columns: Sequence[pa.Array], rows: int) -> Words:
     """A number for the values of each row: equal ones for equal values; of a whole number, the number."""
     if not columns:
         return np.zeros(rows, np.uint64)
@@ -121,8 +113,8 @@ def codes_of(columns: Sequence[pa.Array], rows: int) -> Codes:
 
 
 def pairs(
-    coded: Coded, first_ticks: Integers, last_ticks: Integers, right_ticks: Integers
-) -> Iterator[tuple[Integers, Integers]]:
+    coded: Coded, first_ticks: Ints, last_ticks: Ints, right_ticks: Ints
+) -> Iterator[tuple[Ints, Ints]]:
     """Row numbers (left, right) of all pairs with equal keys and first <= right time <= last.
 
     `first_ticks` and `last_ticks` are those of each left row. At most some PAIRS_AT_ONCE come at a time.
@@ -163,13 +155,13 @@ def pairs(
         yield (ours, theirs) if equal is None else (ours[equal], theirs[equal])
 
 
-def _is_among(codes: Codes, wanted: Codes) -> Mask:
+def _is_among(codes: Words, wanted: Words) -> Mask:
     distinct = np.unique(wanted)
     places = np.minimum(np.searchsorted(distinct, codes), len(distinct) - 1)
     return distinct[places] == codes
 
 
-def _bisect(times: Integers, low: Integers, high: Integers, limit: Integers) -> Integers:
+def _bisect(times: Ints, low: Ints, high: Ints, limit: Ints) -> Ints:
     """Per row, the first place from `low` to `high`, where `times` ascend, that is not before `limit`."""
     low, high = low.copy(), high.copy()
     active = np.flatnonzero(low < high)

@@ -12,23 +12,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Ints, Mask, Words, pc
 from tideglass.core.errors import EvaluationError
 from tideglass.core.failing import OnFailure
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
 from tideglass.core.values import flat
-from tideglass.operators.joins.pairs import (
-    PAIRS_AT_ONCE,
-    Codes,
-    Integers,
-    Mask,
-    codes_of,
-    known_keys,
-    number_text,
-)
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
+from tideglass.operators.joins.pairs import PAIRS_AT_ONCE, codes_of, known_keys, number_text
 
 #: Tells for pairs of rows, given as a table, in which of them a condition holds.
 Condition = Callable[[pa.Table, OnFailure | None], Mask]
@@ -53,14 +43,14 @@ class _Index:
     the leading bits of a number, the first place in `distinct` that has them.
     """
 
-    distinct: Codes
-    starts: Integers
-    order: Integers
-    buckets: Integers
+    distinct: Words
+    starts: Ints
+    order: Ints
+    buckets: Ints
     shift: np.uint64
 
     @classmethod
-    def of(cls, codes: Codes, rows: Integers) -> _Index:
+    def of(cls, codes: Words, rows: Ints) -> _Index:
         codes = _spread(codes)
         by_code = np.argsort(codes, kind="stable")
         ordered = codes[by_code]
@@ -72,7 +62,7 @@ class _Index:
         buckets = np.concatenate(([0], np.cumsum(counts)))
         return cls(distinct, np.concatenate((starts, [len(ordered)])), rows[by_code], buckets, shift)
 
-    def find(self, codes: Codes) -> Integers:
+    def find(self, codes: Words) -> Ints:
         """The place in `distinct` of each number, -1 if it is not there."""
         codes = _spread(codes)
         bucket = (codes >> self.shift).astype(np.int64)
@@ -101,7 +91,7 @@ class ReferenceTable:
     _indexes: dict[tuple[_Form, ...], _Index] = field(default_factory=dict[Any, _Index])
     _columns: dict[tuple[str, _Form], pa.Array] = field(default_factory=dict[Any, pa.Array])
 
-    def pairs(self, left: pa.Table) -> Iterator[tuple[Integers, Integers]]:
+    def pairs(self, left: pa.Table) -> Iterator[tuple[Ints, Ints]]:
         """Row numbers (left, reference) of all pairs with equal keys, ascending; all pairs without keys.
 
         Raises EvaluationError where a text meets a datetime.
@@ -128,7 +118,7 @@ class ReferenceTable:
             equal = self._equal(ours, forms, left, lefts, rights)
             yield (lefts, rights) if equal is None else (lefts[equal], rights[equal])
 
-    def _all_pairs(self, left_rows: int) -> Iterator[tuple[Integers, Integers]]:
+    def _all_pairs(self, left_rows: int) -> Iterator[tuple[Ints, Ints]]:
         count = self.rows.num_rows
         for first, after in _blocks(np.full(left_rows, count)) if count else ():
             lefts = np.repeat(np.arange(first, after), count)
@@ -167,8 +157,8 @@ class ReferenceTable:
         ours: Sequence[pa.Array],
         forms: Sequence[_Form],
         left: pa.Table,
-        lefts: Integers,
-        rights: Integers,
+        lefts: Ints,
+        rights: Ints,
     ) -> Mask | None:
         """Which pairs have equal keys indeed: different texts may share a number. None if all have."""
         single = len(self.keys) == 1
@@ -186,13 +176,13 @@ def _in_form(table: pa.Table, key: str, form: _Form) -> pa.Array:
     return flat(table[key]) if form is _Form.PLAIN else number_text(table, key)
 
 
-def _spread(codes: Codes) -> Codes:
+def _spread(codes: Words) -> Words:
     """The same numbers, each another one, with leading bits that differ even where small numbers do."""
     mixed = codes ^ (codes >> np.uint64(32))
     return mixed * _SPREAD
 
 
-def _blocks(counts: Integers) -> Iterator[tuple[int, int]]:
+def _blocks(counts: Ints) -> Iterator[tuple[int, int]]:
     """Cuts rows into blocks of about PAIRS_AT_ONCE pairs, at least one row each."""
     cuts = np.concatenate(([0], np.cumsum(counts)))
     first = 0
@@ -223,8 +213,8 @@ class ReferenceJoin:
         Raises EvaluationError for a pair on which the condition fails; with `on_failure` such pairs are told
         of there and do not match.
         """
-        lefts: list[Integers] = []
-        rights: list[Integers] = []
+        lefts: list[Ints] = []
+        rights: list[Ints] = []
         for ours, theirs in table.pairs(rows):
             if self.condition is not None and len(ours):
                 holds = self.condition(self._candidates(rows, table.rows, ours, theirs), on_failure)
@@ -244,7 +234,7 @@ class ReferenceJoin:
             left, right = left[order], right[order]
         return self._result(rows, table.rows, left, right)
 
-    def _candidates(self, rows: pa.Table, table: pa.Table, ours: Integers, theirs: Integers) -> pa.Table:
+    def _candidates(self, rows: pa.Table, table: pa.Table, ours: Ints, theirs: Ints) -> pa.Table:
         own = [n for n in self.condition_columns if n in self.left_columns or n in ORDER_COLUMNS]
         own = list(dict.fromkeys((*own, SYSTEM_TIMESTAMP)))
         other = [n for n in self.condition_columns if n in self.right_columns]
@@ -252,7 +242,7 @@ class ReferenceJoin:
             rows.select(own).take(pa.array(ours)), table.select(other).take(pa.array(theirs))
         )
 
-    def _result(self, rows: pa.Table, table: pa.Table, left: Integers, right: Integers) -> pa.Table:
+    def _result(self, rows: pa.Table, table: pa.Table, left: Ints, right: Ints) -> pa.Table:
         kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.substreams else []), *self.left_columns]
         own = rows.select(kept)
         if not _is_all(left, rows.num_rows):
@@ -261,7 +251,7 @@ class ReferenceJoin:
         return _side_by_side(own, table.select(list(self.right_columns)).take(places))
 
 
-def _is_all(numbers: Integers, count: int) -> bool:
+def _is_all(numbers: Ints, count: int) -> bool:
     """Whether the numbers are those of all rows, each once and in their order."""
     return len(numbers) == count and np.array_equal(numbers, np.arange(count))
 
@@ -270,7 +260,7 @@ def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
     return pa.table([*left.columns, *right.columns], schema=pa.schema([*left.schema, *right.schema]))
 
 
-def by_snapshot(times_ticks: Integers, effective_ticks: Sequence[int]) -> Mapping[int, Integers]:
+def by_snapshot(times_ticks: Ints, effective_ticks: Sequence[int]) -> Mapping[int, Ints]:
     """Per snapshot, the numbers of the rows it holds for: the latest that is effective by then (A-21).
 
     effective_ticks: ascending. -1 stands for rows before the first snapshot.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Ints
 from tideglass.core.errors import EvaluationError, FailedRow, Span
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type, type_of
@@ -18,17 +17,13 @@ from tideglass.operators.aggregates.arguments import ORDERED, json_sql, refuse, 
 from tideglass.operators.aggregates.results import finish
 from tideglass.plan.aggregate_spec import AggregateSpec
 
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
-
-Integers = npt.NDArray[np.int64]
-
 #: No event with a value yet. What is less is `failure(place)`: there is none, because of an event.
 NONE = -1
 
 _NOTHING, _NUMBER, _DATETIME, _REFUSED = range(4)
 
 
-def failure(places: Integers) -> Integers:
+def failure(places: Ints) -> Ints:
     """What stands for a comparison that fails because of the events at these places; its own inverse."""
     return -2 - places
 
@@ -46,7 +41,7 @@ class Ranked:
     values: pa.Array
     type: Type
     kinds: npt.NDArray[np.int8]
-    ranks: Integers
+    ranks: Ints
 
     @classmethod
     def of(cls, rows: pa.Table, column: str) -> Ranked:
@@ -82,7 +77,7 @@ class Ranked:
             found["rank"].to_numpy(),
         )
 
-    def best(self, function: str, before: Integers, places: Integers) -> Integers:
+    def best(self, function: str, before: Ints, places: Ints) -> Ints:
         """The place of the smallest (or greatest) value so far, with further ones; of equals the first."""
         result = before.copy()
         kinds = self.kinds[places]

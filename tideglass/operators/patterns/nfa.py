@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tideglass.core.arrays import Ints, Mask
 from tideglass.core.errors import EvaluationError
 from tideglass.core.failing import OnFailure
 from tideglass.core.types import ORDER_COLUMNS, Type, type_of
@@ -26,8 +27,6 @@ from tideglass.operators.patterns.extremes import NONE, Ranked, failure
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import MatchedValue, PatternState
 
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int8]
 Column = tuple[pa.Array, Type]
 
@@ -45,8 +44,8 @@ FALSE, TRUE, FAILS = 0, 1, 2
 class Condition(Protocol):
     """Tells in which rows of a table a condition holds, and at which places it fails."""
 
-    def __call__(self, rows: pa.Table, on_failure: OnFailure | None) -> Booleans: ...
-    def failing(self, rows: pa.Table) -> Integers: ...
+    def __call__(self, rows: pa.Table, on_failure: OnFailure | None) -> Mask: ...
+    def failing(self, rows: pa.Table) -> Ints: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class Events:
 
     def __init__(self, rows: pa.Table) -> None:
         self.rows = rows
-        self.times_ticks: Integers = rows["$ts"].to_numpy()
+        self.times_ticks: Ints = rows["$ts"].to_numpy()
         self._ranked: dict[str, Ranked] = {}
 
     def ranked(self, column: str) -> Ranked:
@@ -78,7 +77,7 @@ class Events:
             self._ranked[column] = Ranked.of(self.rows, column)
         return self._ranked[column]
 
-    def values(self, value: MatchedValue, places: Integers) -> Column:
+    def values(self, value: MatchedValue, places: Ints) -> Column:
         """A value for each of the places; NULL where there is none."""
         column = column_of(value)
         if value.function in ("min", "max"):
@@ -113,17 +112,17 @@ class Found:
     failed. failures: how many did, where they only say no. tests: the first of them, by the start's number.
     """
 
-    lengths: Integers
-    open: Booleans
-    registers: list[Integers]
-    trails: Integers
-    failed: Booleans
-    failures: Integers
+    lengths: Ints
+    open: Mask
+    registers: list[Ints]
+    trails: Ints
+    failed: Mask
+    failures: Ints
     tests: dict[int, Failing] = field(default_factory=dict[int, Failing])
 
     @classmethod
     def nothing(cls, starts: int, registers: int) -> Found:
-        def filled(value: int) -> Integers:
+        def filled(value: int) -> Ints:
             return np.full(starts, value, np.int64)
 
         no = np.zeros(starts, np.bool_)
@@ -152,12 +151,12 @@ class Found:
 class _Threads:
     """Ways by start, those of a start in the order of preference."""
 
-    begins: Integers  # numbers of the starts
-    states: Integers
-    registers: list[Integers]
-    trails: Integers
+    begins: Ints  # numbers of the starts
+    states: Ints
+    registers: list[Ints]
+    trails: Ints
 
-    def only(self, chosen: Booleans | Integers) -> _Threads:
+    def only(self, chosen: Mask | Ints) -> _Threads:
         return _Threads(
             self.begins[chosen],
             self.states[chosen],
@@ -165,7 +164,7 @@ class _Threads:
             self.trails[chosen],
         )
 
-    def failing(self, row: int, variables: Integers, places: Integers) -> Failing:
+    def failing(self, row: int, variables: Ints, places: Ints) -> Failing:
         """The test that ended a way."""
         registers = tuple(int(register[row]) for register in self.registers)
         return Failing(int(variables[row]), int(places[row]), registers)
@@ -175,18 +174,18 @@ class _Threads:
 class Trail:
     """Every step of every way, to tell the variables of a match: the step before it, and its variable."""
 
-    before: list[Integers] = field(default_factory=list[Integers])
-    variables: list[Integers] = field(default_factory=list[Integers])
+    before: list[Ints] = field(default_factory=list[Ints])
+    variables: list[Ints] = field(default_factory=list[Ints])
     count: int = 0
 
-    def add(self, before: Integers, variables: Integers) -> Integers:
+    def add(self, before: Ints, variables: Ints) -> Ints:
         """The numbers of new steps."""
         self.before.append(before)
         self.variables.append(variables)
         first, self.count = self.count, self.count + len(before)
         return np.arange(first, self.count)
 
-    def variables_of(self, lasts: Integers, lengths: Integers) -> Integers:
+    def variables_of(self, lasts: Ints, lengths: Ints) -> Ints:
         """The variables of the ways that end with the steps `lasts`, one way behind the other."""
         before = np.concatenate(self.before) if self.before else np.empty(0, np.int64)
         variables = np.concatenate(self.variables) if self.variables else np.empty(0, np.int64)
@@ -238,10 +237,10 @@ class Pattern:
     def found(
         self,
         events: Events,
-        starts: Integers,
-        ends: Integers,
-        until_ticks: Integers,
-        closed: Booleans,
+        starts: Ints,
+        ends: Ints,
+        until_ticks: Ints,
+        closed: Mask,
         trail: Trail,
         drops_failing: bool,
     ) -> Found:
@@ -269,10 +268,10 @@ class Pattern:
         self,
         events: Events,
         alone: Sequence[Codes | None],
-        starts: Integers,
-        ends: Integers,
-        until_ticks: Integers,
-        closed: Booleans,
+        starts: Ints,
+        ends: Ints,
+        until_ticks: Ints,
+        closed: Mask,
         trail: Trail,
         drops_failing: bool,
     ) -> Found:
@@ -298,7 +297,7 @@ class Pattern:
         events: Events,
         alone: Sequence[Codes | None],
         ways: _Threads,
-        places: Integers,
+        places: Ints,
         depth: int,
         found: Found,
         trail: Trail,
@@ -360,7 +359,7 @@ class Pattern:
             live &= np.arange(len(fails)) <= last[ways.begins]
         return self._merged(ways.only(live))
 
-    def _register(self, events: Events, ways: _Threads, variables: Integers, places: Integers) -> None:
+    def _register(self, events: Events, ways: _Threads, variables: Ints, places: Ints) -> None:
         """Notes the events that were matched last."""
         for register, (function, variable, column) in zip(ways.registers, self._registers, strict=True):
             own = variables == variable
@@ -394,9 +393,7 @@ class Pattern:
 
     # ------------------------------------------------------------ tests of events
 
-    def _behind(
-        self, events: Events, test: EventTest, places: Integers, registers: Sequence[Integers]
-    ) -> Codes:
+    def _behind(self, events: Events, test: EventTest, places: Ints, registers: Sequence[Ints]) -> Codes:
         result = np.full(len(places), FAILS, np.int8)
         sound = np.ones(len(places), np.bool_)
         for name in test.reads:
@@ -410,12 +407,12 @@ class Pattern:
         self,
         events: Events,
         test: EventTest,
-        places: Integers | None = None,
-        registers: Sequence[Integers] | None = None,
+        places: Ints | None = None,
+        registers: Sequence[Ints] | None = None,
     ) -> pa.Table:
         """What a condition reads of the events at some places; without registers of the event alone."""
         order = events.rows.select(ORDER_COLUMNS)
-        own: Integers = np.arange(events.rows.num_rows) if places is None else places
+        own: Ints = np.arange(events.rows.num_rows) if places is None else places
         if places is not None:
             order = order.take(pa.array(places))
         columns, fields = list(order.columns), list(order.schema)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.failing import OnFailure
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.core.types import (
@@ -33,18 +33,16 @@ from tideglass.core.types import (
     field,
 )
 from tideglass.core.values import unify
-from tideglass.operators.analytic.lookback import Booleans, Sorted, rows_of_keys
+from tideglass.operators.analytic.lookback import Sorted, rows_of_keys
 from tideglass.operators.output_watermark import held_back
 from tideglass.operators.patterns.extremes import NONE
-from tideglass.operators.patterns.nfa import MOST_EVENTS, Definition, Events, Found, Integers, Pattern, Trail
+from tideglass.operators.patterns.nfa import MOST_EVENTS, Definition, Events, Found, Pattern, Trail
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.buffer import released
 from tideglass.operators.state.reorder import in_order
 from tideglass.operators.state.row_log import RowLog
 from tideglass.operators.state.store import State
 from tideglass.plan.nodes import MatchedValue, PatternState
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 NUMBER = "$n"  # int64: names an event inside the state of one key group
 OPEN = "$open"  # bool: a match may begin here, if its number is not among the decided ones
@@ -133,9 +131,7 @@ class Patterns:
         rows = rows.select(list(dict.fromkeys(kept))).append_column(field(NUMBER, Type.BIGINT), numbers)
         return rows.append_column(field(OPEN, Type.BIT), pa.array(np.ones(rows.num_rows, np.bool_)))
 
-    def _known(
-        self, taken: pa.Table | None, decided: Integers, progress: Progress, logs: _Logs
-    ) -> _Known | None:
+    def _known(self, taken: pa.Table | None, decided: Ints, progress: Progress, logs: _Logs) -> _Known | None:
         """The events of all keys of which there are new ones, or whose limit is over; None without any."""
         fresh = [] if taken is None else [taken]
         asked = list(fresh)
@@ -154,7 +150,7 @@ class Patterns:
             self, every, every.num_rows - sum(table.num_rows for table in fresh), decided, progress
         )
 
-    def closed(self, rows: pa.Table, progress: Progress) -> Booleans:
+    def closed(self, rows: pa.Table, progress: Progress) -> Mask:
         """The events from which on no further event can be part of a match."""
         watermarks = progress.of(rows[SUBSTREAM]) if self.substreams else progress.watermark_ticks
         return rows[SYSTEM_TIMESTAMP].to_numpy() + self.limit_ticks < watermarks
@@ -182,19 +178,17 @@ class _Known:
 
     patterns: Patterns
     rows: pa.Table
-    order: Integers
+    order: Ints
     events: Events
-    firsts: Integers
-    new: Booleans
-    new_events: Integers
-    behind: Integers
-    open: Booleans
-    closed: Booleans
+    firsts: Ints
+    new: Mask
+    new_events: Ints
+    behind: Ints
+    open: Mask
+    closed: Mask
 
     @classmethod
-    def of(
-        cls, patterns: Patterns, rows: pa.Table, held: int, decided: Integers, progress: Progress
-    ) -> _Known:
+    def of(cls, patterns: Patterns, rows: pa.Table, held: int, decided: Ints, progress: Progress) -> _Known:
         rows = rows.combine_chunks()
         keyed = Sorted.of(rows, patterns.keys, np.ones(rows.num_rows, np.bool_))
         by_key = rows.take(pa.array(keyed.order))
@@ -241,7 +235,7 @@ class _Known:
         self._keep(still, firsts, logs)
         return self._rows(starts, found, trail, on_failure)
 
-    def _keep(self, still: Booleans, firsts: Integers, logs: _Logs) -> None:
+    def _keep(self, still: Mask, firsts: Ints, logs: _Logs) -> None:
         """still: the events that are open yet. firsts: where the match of each may end at the earliest."""
         rows = self.events.rows
         over = self.open & ~still & ~self.new
@@ -265,7 +259,7 @@ class _Known:
         logs.events.append(marked.filter(pa.array(chosen)))
 
     def _rows(
-        self, starts: Integers, found: Found, trail: Trail, on_failure: OnFailure | None
+        self, starts: Ints, found: Found, trail: Trail, on_failure: OnFailure | None
     ) -> pa.Table | None:
         pattern = self.patterns.pattern
         wrong = np.flatnonzero(~found.open & (found.failed | (found.failures > 0)))
@@ -313,13 +307,13 @@ class _Known:
         return in_order(pa.table(columns, schema=pa.schema(fields)))
 
 
-def looked_at(behind: Integers) -> Integers:
+def looked_at(behind: Ints) -> Ints:
     """How many of the events from an open one on are looked at, when so many are there."""
     bits = np.where(behind > FEW_EVENTS, np.frexp(behind)[1] - 2, 0)
     return (behind >> bits) << bits
 
 
-def classified(variables: Integers, lengths: Integers, names: Sequence[str]) -> pa.Array:
+def classified(variables: Ints, lengths: Ints, names: Sequence[str]) -> pa.Array:
     """The names of the variables of each match as JSON; the dot has none."""
     texts = pa.array([json.dumps(name, ensure_ascii=False) for name in names], pa.string())
     named = variables >= 0
@@ -329,12 +323,12 @@ def classified(variables: Integers, lengths: Integers, names: Sequence[str]) -> 
     return pc.binary_join_element_wise("[", pc.binary_join(lists, ","), "]", "")
 
 
-def _numbers(log: RowLog) -> Integers:
+def _numbers(log: RowLog) -> Ints:
     tables = [log.read(bucket) for bucket in log.buckets()]
     return unify(tables)[NUMBER].to_numpy() if tables else np.empty(0, np.int64)
 
 
-def _open(rows: pa.Table, decided: Integers) -> Booleans:
+def _open(rows: pa.Table, decided: Ints) -> Mask:
     """The events where a match may still begin."""
     marked = rows[OPEN].to_numpy()
     return marked & ~np.isin(rows[NUMBER].to_numpy(), decided)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as compute
 
+from tideglass.core.arrays import Ints, pc
 from tideglass.core.columns import unify
 from tideglass.core.types import ARRIVAL, INPUT, OFFSET, ORDER_COLUMNS, PARTITION, SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.operators.progress import Progress
-
-pc: Any = compute  # its functions are made at import, where a type checker cannot see them
 
 
 def release(held: pa.Table | None, rows: pa.Table, progress: Progress) -> tuple[pa.Table, pa.Table | None]:
@@ -51,7 +46,7 @@ def in_order(rows: pa.Table) -> pa.Table:
     return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in ORDER_COLUMNS]))
 
 
-def _ascending(columns: list[npt.NDArray[np.int64]]) -> bool:
+def _ascending(columns: list[Ints]) -> bool:
     """Whether the rows never descend, compared by the first column, then the next."""
     tied = np.ones(len(columns[0]) - 1, dtype=np.bool_)
     for column in columns:

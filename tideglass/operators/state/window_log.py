@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideglass.operators.aggregates.grouping import Grouping, Integers, stack
+from tideglass.core.arrays import Ints
+from tideglass.operators.aggregates.grouping import Grouping, stack
 from tideglass.operators.state.store import State
 
 #: Chunks of a bucket that are worth merging: below this the merge costs more than reading them.
@@ -43,7 +44,7 @@ class WindowLog:
         """All rows of a bucket."""
         return stack(self.state.read(self._place(bucket)), self.grouping.keys)
 
-    def append(self, buckets: Integers, rows: pa.Table) -> None:
+    def append(self, buckets: Ints, rows: pa.Table) -> None:
         """Adds each row to its bucket."""
         if rows.num_rows == 0:
             return

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from tideglass.core.arrays import pc
 from tideglass.core.failing import OnFailure, of_sound_rows
 from tideglass.core.sql import query
 from tideglass.core.types import (
@@ -39,8 +39,6 @@ from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END
 from tideglass.plan.aggregate_spec import AggregateSpec
 from tideglass.plan.windows import Window, kernel_of
-
-pc: Any = pyarrow.compute  # its functions are made at import, unseen by type checkers
 
 WINDOW = "$w"  # int8: which of the step's windows a partial is for
 

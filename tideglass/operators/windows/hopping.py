@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tideglass.core.arrays import Ints
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
-from tideglass.operators.aggregates.grouping import Grouping, Integers, stack
+from tideglass.operators.aggregates.grouping import Grouping, stack
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.window_log import WindowLog
 from tideglass.plan.windows import Hopping, Snapshot
@@ -92,7 +93,7 @@ class PaneWindow:
         """The last end at or before an instant."""
         return (ticks - self._zero_ticks) // self.hop_ticks * self.hop_ticks + self._zero_ticks
 
-    def pane_ends(self, times_ticks: Integers) -> tuple[Integers, Any]:
+    def pane_ends(self, times_ticks: Ints) -> tuple[Ints, Any]:
         """The end of the pane of each instant, and which instants are in any window at all."""
         ends = self._end_from(times_ticks)
         if self.size_ticks % self.hop_ticks == 0:
@@ -162,7 +163,7 @@ class PaneWindow:
         )
         return self._close_between(rows, first, last)
 
-    def _close_between(self, rows: pa.Table, first: Integers, last: Integers) -> list[pa.Table]:
+    def _close_between(self, rows: pa.Table, first: Ints, last: Ints) -> list[pa.Table]:
         """Merges each row into its windows that end at first, first + hop, ... last."""
         copies = np.maximum((last - first) // self.hop_ticks + 1, 0)
         used = copies > 0

@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tideglass.core.arrays import Ints
 from tideglass.core.time import AFTER_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
-from tideglass.operators.aggregates.grouping import Grouping, Integers, group_codes, stack
+from tideglass.operators.aggregates.grouping import Grouping, group_codes, stack
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END, TIME, watermarks_of
@@ -43,7 +44,7 @@ ROWS_TO_MERGE = 64
 BUCKETS_PER_TIMEOUT = 4
 
 
-def _running_maximum(values: Integers, starts: Any) -> Integers:
+def _running_maximum(values: Ints, starts: Any) -> Ints:
     """Maximum of the values from the start of their run to each; `starts` marks where runs begin."""
     ordered, ranks = np.unique(values, return_inverse=True)
     runs = np.cumsum(starts).astype(np.int64)
@@ -51,7 +52,7 @@ def _running_maximum(values: Integers, starts: Any) -> Integers:
     return ordered[reached - runs * len(ordered)]
 
 
-def _per_run(values: Integers, starts: Any, reduce: Any) -> Integers:
+def _per_run(values: Ints, starts: Any, reduce: Any) -> Ints:
     """A reduction of each run, repeated for all of its rows."""
     places = np.flatnonzero(starts)
     return reduce.reduceat(values, places)[np.cumsum(starts) - 1]
@@ -106,7 +107,7 @@ class SessionWindow:
     def _interval_end(self, interval: Any) -> Any:
         return interval * self.max_duration_ticks + ORIGIN_TICKS
 
-    def mini_sessions(self, rows: pa.Table) -> tuple[Integers, Integers]:
+    def mini_sessions(self, rows: pa.Table) -> tuple[Ints, Ints]:
         """First and last instant of the mini session of each row, as far as these rows show."""
         times = rows[SYSTEM_TIMESTAMP].to_numpy()
         first, last = times.copy(), times.copy()
@@ -118,13 +119,13 @@ class SessionWindow:
             last[order] = _per_run(times[order], starts, np.maximum)
         return first, last
 
-    def _mini_starts(self, codes: Integers, first: Integers, reached: Integers) -> Any:
+    def _mini_starts(self, codes: Ints, first: Ints, reached: Ints) -> Any:
         """Where in sorted rows a mini session begins; `reached`: how far the rows up to each go."""
         starts = self._chain_starts(codes, first, reached)
         starts[1:] |= np.diff(self._interval(first)) != 0
         return starts
 
-    def _chain_starts(self, codes: Integers, first: Integers, reached: Integers) -> Any:
+    def _chain_starts(self, codes: Ints, first: Ints, reached: Ints) -> Any:
         starts = np.ones(len(codes), np.bool_)
         starts[1:] = (np.diff(codes) != 0) | (first[1:] - reached[:-1] > self.timeout_ticks)
         return starts
@@ -185,7 +186,7 @@ class SessionWindow:
             log.drop(log.buckets())
             log.append(self._buckets(merged), merged)
 
-    def _merged_minis(self, rows: pa.Table) -> tuple[Integers, Integers]:
+    def _merged_minis(self, rows: pa.Table) -> tuple[Ints, Ints]:
         """First and last instant of the mini session of each partial; a carry stays as it is."""
         first, last = rows[TIME].to_numpy().copy(), rows[LAST].to_numpy().copy()
         places = np.flatnonzero(np.asarray(rows[CARRIED].is_null()))
@@ -201,7 +202,7 @@ class SessionWindow:
             )
         return first, last
 
-    def _buckets(self, rows: pa.Table) -> Integers:
+    def _buckets(self, rows: pa.Table) -> Ints:
         return rows[LAST].to_numpy() // self._bucket_ticks
 
     def _earliest_end(self, rows: pa.Table) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tideglass.core.arrays import Floats, Ints
 from tideglass.core.errors import OutputError
 from tideglass.core.time import (
     LAST_TICKS,
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-Ticks = npt.NDArray[np.int64]
-Numbers = npt.NDArray[np.float64]
 
 INK, SOFT, GRID = "#22303c", "#6b7a88", "#e3e8ec"
 WATERMARK, TOLERANCE = "#1f5fa8", "#9cc4ea"
@@ -67,7 +66,7 @@ def nameable(first_ticks: int, last_ticks: int) -> tuple[int, int]:
     )
 
 
-def days(ticks: Ticks) -> Numbers:
+def days(ticks: Ints) -> Floats:
     """Ticks as matplotlib counts time: days since 1970, as doubles; good to some microseconds."""
     return ticks / TICKS_PER_DAY
 

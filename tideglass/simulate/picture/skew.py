@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tideglass.core.arrays import Floats, Ints
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.ingress.decisions import Decision
 from tideglass.simulate.picture import canvas
-from tideglass.simulate.picture.canvas import Numbers, Ticks
 from tideglass.simulate.picture.labels import Obstacle, along, arrange
 from tideglass.simulate.simulation import Simulation, in_words
 
@@ -74,8 +74,8 @@ class _Line:
 
     name: str
     color: str
-    after_ticks: Ticks
-    newest_ticks: Ticks  # the tolerance's other edge: the newest time that made it
+    after_ticks: Ints
+    newest_ticks: Ints  # the tolerance's other edge: the newest time that made it
 
 
 class _Skew:
@@ -83,14 +83,12 @@ class _Skew:
 
     def __init__(self, simulation: Simulation, shown: Figure, axes: Axes) -> None:
         self.simulation, self.figure, self.axes = simulation, shown, axes
-        self.arrival: Ticks = simulation.placed.arrival_time_ticks
-        self.timestamp: Ticks = simulation.placed.system_timestamp_ticks
+        self.arrival: Ints = simulation.placed.arrival_time_ticks
+        self.timestamp: Ints = simulation.placed.system_timestamp_ticks
         self.decision = simulation.placed.decision
         times = (e.event_time_ticks for e in simulation.events)
         if simulation.policies.application_time:
-            self.event: Ticks = np.array(
-                [BEFORE_ALL_TICKS if t is None else t for t in times], dtype=np.int64
-            )
+            self.event: Ints = np.array([BEFORE_ALL_TICKS if t is None else t for t in times], dtype=np.int64)
         else:
             self.event = self.arrival
         self.kept = simulation.placed.kept
@@ -113,7 +111,7 @@ class _Skew:
         seen = max(skew, min(tolerances, 4 * skew))
         self.sheared = policies.application_time and 0 < seen * SHEAR_FROM < last - first
 
-        def across(times: Ticks, at: Ticks) -> Ticks:
+        def across(times: Ints, at: Ints) -> Ints:
             return times - at if self.sheared else times
 
         inner = [across(self.timestamp[self.kept], self.arrival[self.kept])]
@@ -142,13 +140,13 @@ class _Skew:
         self.bottom_ticks, self.top_ticks = canvas.nameable(first - margin, last + margin)
         self.unit, self.unit_ticks = canvas.unit_of(self.right_ticks - self.left_ticks)
 
-    def x(self, times: Ticks, at: Ticks) -> Numbers:
+    def x(self, times: Ints, at: Ints) -> Floats:
         """Where a time goes across, of something that arrived at `at`; at the edge if it is far outside."""
         if self.sheared:
             return np.clip(times - at, self.left_ticks, self.right_ticks) / self.unit_ticks
         return canvas.days(np.clip(times, self.left_ticks, self.right_ticks))
 
-    def y(self, at: Ticks) -> Numbers:
+    def y(self, at: Ints) -> Floats:
         return canvas.days(at)
 
     # ------------------------------------------------------------------ the parts
@@ -186,7 +184,7 @@ class _Skew:
         canvas.time_axis(axes.yaxis, self.bottom_ticks, self.top_ticks)
         axes.set_ylabel("arrival time", color=canvas.INK, fontsize=10.5)
 
-    def _border(self, lag_ticks: int) -> Numbers:
+    def _border(self, lag_ticks: int) -> Floats:
         """Where event time is `lag_ticks` before arrival, at the bottom and at the top.
 
         Unlike `x` this does not keep to the frame, which would bend a slanted line.
@@ -229,7 +227,7 @@ class _Skew:
         """The lines to draw: the partition's watermark, or that of each substream, or the floor of many."""
         simulation, trace = self.simulation, self.simulation.trace
 
-        def line(name: str, color: str, own: Ticks, floor: Ticks) -> _Line:
+        def line(name: str, color: str, own: Ints, floor: Ints) -> _Line:
             newest = np.where(own > BEFORE_ALL_TICKS, own + self._tolerance_ticks, BEFORE_ALL_TICKS)
             return _Line(name, color, np.maximum(own, floor), newest)
 
@@ -253,7 +251,7 @@ class _Skew:
             lines.append(line(f"W of {name}", canvas.SERIES[place], np.maximum.accumulate(own), of_key))
         return lines
 
-    def _stairs(self, after: Ticks) -> tuple[Ticks, Ticks]:
+    def _stairs(self, after: Ints) -> tuple[Ints, Ints]:
         """Corners of a stepped line: it stays at its value until an event arrives, then jumps."""
         known = np.flatnonzero(after > BEFORE_ALL_TICKS)
         if len(known) == 0:
@@ -400,7 +398,7 @@ class _Skew:
         self.figure.draw_without_rendering()
         per_point = self.figure.dpi / 72
 
-        def on_canvas(x: Numbers, y: Numbers) -> list[tuple[float, float]]:
+        def on_canvas(x: Floats, y: Floats) -> list[tuple[float, float]]:
             points = self.axes.transData.transform(np.column_stack([x, y])) / per_point
             return [(float(a), float(b)) for a, b in points]
 

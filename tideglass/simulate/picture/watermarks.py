@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tideglass.core.arrays import Floats, Ints
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.simulate.picture import canvas
-from tideglass.simulate.picture.canvas import Numbers, Ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,9 +29,9 @@ class WatermarkSeries:
     A watermark or arrival at BEFORE_ALL_TICKS means none yet.
     """
 
-    at_ticks: Ticks
-    newest_arrival_ticks: Ticks
-    watermark_ticks: Ticks
+    at_ticks: Ints
+    newest_arrival_ticks: Ints
+    watermark_ticks: Ints
 
 
 def draw_watermarks(
@@ -85,7 +85,7 @@ def draw_watermarks(
     canvas.save(shown, path)
 
 
-def merge(series: Mapping[str, WatermarkSeries]) -> tuple[Ticks, Ticks]:
+def merge(series: Mapping[str, WatermarkSeries]) -> tuple[Ints, Ints]:
     """Moments of all partitions, and the minimum of their watermarks at each (`asa.md` 1.6)."""
     at = np.unique(np.concatenate([s.at_ticks for s in series.values()]))
     least = np.full(len(at), np.iinfo(np.int64).max)
@@ -95,29 +95,29 @@ def merge(series: Mapping[str, WatermarkSeries]) -> tuple[Ticks, Ticks]:
     return at, least
 
 
-def _largest_delay(series: Mapping[str, WatermarkSeries], merged_at: Ticks, merged: Ticks) -> int:
+def _largest_delay(series: Mapping[str, WatermarkSeries], merged_at: Ints, merged: Ints) -> int:
     pairs = [(merged_at, merged), *((s.at_ticks, s.watermark_ticks) for s in series.values())]
     return max(int(np.max((at - w)[w > BEFORE_ALL_TICKS], initial=0)) for at, w in pairs)
 
 
-def _known(values: Ticks) -> npt.NDArray[np.intp]:
+def _known(values: Ints) -> npt.NDArray[np.intp]:
     return canvas.evenly(np.flatnonzero(values > BEFORE_ALL_TICKS), MOST_POINTS)
 
 
-def _steps(axes: Axes, at: Ticks, values: Ticks, color: str, **style: Any) -> None:
+def _steps(axes: Axes, at: Ints, values: Ints, color: str, **style: Any) -> None:
     places = _known(values)
     axes.plot(
         canvas.days(at[places]), canvas.days(values[places]), color=color, drawstyle="steps-post", **style
     )
 
 
-def _delay(axes: Axes, at: Ticks, values: Ticks, unit_ticks: int, color: str, **style: Any) -> None:
+def _delay(axes: Axes, at: Ints, values: Ints, unit_ticks: int, color: str, **style: Any) -> None:
     """The delay grows with the clock and falls when the watermark moves: a saw, not steps."""
     places = _known(values)
     if len(places) == 0:
         return
-    before: Numbers = (at[places][1:] - values[places][:-1]) / unit_ticks
-    after: Numbers = (at[places] - values[places]) / unit_ticks
+    before: Floats = (at[places][1:] - values[places][:-1]) / unit_ticks
+    after: Floats = (at[places] - values[places]) / unit_ticks
     x = np.repeat(canvas.days(at[places]), 2)[1:]
     y = np.empty(2 * len(places) - 1)
     y[0::2], y[1::2] = after, before

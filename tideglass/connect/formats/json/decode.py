@@ -8,34 +8,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from tideglass.connect.formats.declared import Declared, apply_types
-from tideglass.connect.formats.decoded import (
-    INVALID_DATA,
-    Columns,
-    Decoded,
-    Ints,
-    Mask,
-    Refusals,
-    column_name,
-)
+from tideglass.connect.formats.decoded import INVALID_DATA, Columns, Decoded, Refusals, column_name
 from tideglass.connect.formats.json.fast import FEWEST_EVENTS, plain_columns
 from tideglass.connect.formats.json.levels import at_level, datetimes_of
 from tideglass.connect.formats.json.strict import lines_beyond_json
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.events import Fields
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured
 from tideglass.core.sql import connection
 from tideglass.core.types import PAYLOAD, Type
 from tideglass.core.values import classify_json
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 _NO_OBJECT = "the event is not a JSON object"
 _NO_UTF8 = "the event is not valid UTF-8"

@@ -22,8 +22,8 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from tideglass.connect.formats.decoded import Bytes, Ints, Mask
 from tideglass.connect.formats.json.text import BLANKS, BYTE_ORDER_MARK, Tokens, texts_between
+from tideglass.core.arrays import Bytes, Ints, Mask
 from tideglass.core.profile import measured
 
 _OPEN, _CLOSE, _COMMA, _LINE_END = (ord(mark) for mark in "[],\n")

@@ -13,12 +13,9 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
-from tideglass.connect.formats.decoded import Ints, Mask
+from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.types import Type
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 #: Of fewer events a chunk, loading the compiled code costs more than it saves.
 FEWEST_EVENTS = 4096

@@ -10,20 +10,18 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
-from tideglass.connect.formats.decoded import Bytes, Decoded, Ints, Mask
+from tideglass.connect.formats.decoded import Decoded
 from tideglass.connect.formats.json.decode import as_binary, decode_json, valid_json
 from tideglass.connect.formats.json.document import parts_of
 from tideglass.connect.formats.json.text import BLANKS, Tokens
+from tideglass.core.arrays import Bytes, Ints, Mask, pc
 from tideglass.core.events import Fields
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
 
 #: What only texts look like that hold more or less than one object.
 _NOT_ONE = r"^(?:\xEF\xBB\xBF)?[\s,\]]*\[|^\s*[,\]]|[,\]\[]\s*$|\}[\s,\[\]]*\{"

@@ -10,12 +10,9 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
-from tideglass.connect.formats.decoded import Bytes, Ints, Mask
 from tideglass.connect.formats.json.text import newlines
-
-pc = cast("Any", pyarrow.compute)  # its functions are made at import, unseen by type checkers
+from tideglass.core.arrays import Bytes, Ints, Mask, pc
 
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint16]]
 
@@ -76,7 +73,7 @@ def _closed_on_a_new_line(data: Bytes) -> Ints:
     """Places of line feeds right before } or ], which a comma may precede."""
     feeds = newlines(data)
     feeds = feeds[feeds < len(data) - 1]
-    return cast("Ints", feeds[(data[feeds + 1] & 0xDF) == 0x5D])
+    return feeds[(data[feeds + 1] & 0xDF) == 0x5D]
 
 
 class _Room:

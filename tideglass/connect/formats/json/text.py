@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from tideglass.connect.formats.decoded import Bytes, Ints, Mask
+from tideglass.core.arrays import Bytes, Ints, Mask
 from tideglass.core.profile import measured
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
