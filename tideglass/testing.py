@@ -17,10 +17,11 @@ from tideglass.compile import Compiled, compile_query
 from tideglass.connect.reference.references import InlineRows, inline_rows
 from tideglass.connect.rows import ARRIVAL_FIELD, PARTITION_FIELD, Row, partition_of
 from tideglass.connect.rows import chunk_of_rows as rows_as_chunk
+from tideglass.core.columns import by_columns, unify
 from tideglass.core.errors import InputError, Source
 from tideglass.core.events import Chunk, Fields
+from tideglass.core.rows import rows_of
 from tideglass.core.types import ORDER_COLUMNS
-from tideglass.core.values import by_columns, rows_of, unify
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.plan.topology import Topology
 from tideglass.project.settings import JobSettings, from_options

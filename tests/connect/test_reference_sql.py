@@ -18,8 +18,8 @@ from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
+from tideglass.core.rows import rows_of
 from tideglass.core.time import BEFORE_ALL_TICKS
-from tideglass.core.values import rows_of
 from tideglass.local import LocalDriver, rows_by_output
 from tideglass.project.settings import JobSettings
 from tideglass.testing import compile_rows, partition_batches, rows_in_order

@@ -13,21 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.depth import depth
-from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, format_ticks, parse_ticks
-from tideglass.core.types import Type, field, types_of
-from tideglass.core.values import (
+from tideglass.core.columns import (
     canonical_text,
     classify_json,
     from_variant,
-    json_lines,
-    rows_of,
     split_by_types,
-    table_of,
-    texts_of_ticks,
-    ticks_of_texts,
     to_variant,
     unify,
 )
+from tideglass.core.iso import texts_of_ticks, ticks_of_texts
+from tideglass.core.rows import json_lines, rows_of, table_of
+from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, format_ticks, parse_ticks
+from tideglass.core.types import Type, field, types_of
 
 scalars = st.one_of(
     st.none(),

@@ -14,8 +14,8 @@ from support.depth import depth
 from support.evaluating import call, cast
 from tideglass.core import sql
 from tideglass.core.errors import EvaluationError
+from tideglass.core.rows import rows_of, table_of
 from tideglass.core.types import PAYLOAD, Type
-from tideglass.core.values import rows_of, table_of
 from tideglass.evaluate.program import Program
 from tideglass.functions import javascript
 from tideglass.plan.expressions import Call, Expr, Path, Ref, payload_field

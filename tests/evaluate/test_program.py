@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from support.depth import depth
 from support.evaluating import call, cast, column, lift, value, values
+from tideglass.core.columns import unify
 from tideglass.core.errors import EvaluationError, Span
+from tideglass.core.rows import rows_of, table_of
 from tideglass.core.types import PAYLOAD, Type, types_of
-from tideglass.core.values import rows_of, table_of, unify
 from tideglass.evaluate.program import Program
 from tideglass.functions import javascript
 from tideglass.plan.expressions import Call, Case, Expr, Literal, Path, Ref, payload_field

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from support.depth import depth
 from tideglass.core.errors import EvaluationError
+from tideglass.core.rows import rows_of, table_of
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP
-from tideglass.core.values import rows_of, table_of
 from tideglass.operators.analytic.functions import AnalyticFunctions
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from tideglass.core.errors import EvaluationError
+from tideglass.core.rows import rows_of, table_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, types_of, with_types
-from tideglass.core.values import rows_of, table_of
 from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.operators.joins import pairs
 from tideglass.operators.joins.interval import IntervalJoin

@@ -18,8 +18,8 @@ from tideglass.connect.rows import RowsInput
 from tideglass.connect.source import StreamInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError
+from tideglass.core.rows import rows_of
 from tideglass.core.time import AFTER_ALL_TICKS
-from tideglass.core.values import rows_of
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import OUTPUT_KINDS, Kind, Message

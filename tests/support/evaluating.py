@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from tideglass.core.rows import rows_of, table_of
 from tideglass.core.types import Type, field
-from tideglass.core.values import rows_of, table_of
 from tideglass.evaluate.program import evaluate
 from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref
 

@@ -7,8 +7,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from tideglass.core import profile
+from tideglass.core.columns import by_columns, unify
 from tideglass.core.events import Known
-from tideglass.core.values import by_columns, unify
 from tideglass.engine.ipc import key_groups_of, partition_groups_of, split, to_bytes
 from tideglass.engine.messages import Kind, Message, json_body
 from tideglass.operators.aggregates.grouping import stack

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from tideglass.core import sql
 from tideglass.core.arrays import Ints
+from tideglass.core.columns import coded_text
 from tideglass.core.profile import measured
-from tideglass.core.values import coded_text
 
 #: Bytes of a table from which on it is compressed: what crosses Spark is copied half a dozen times there
 #: (socket, JVM heap, shuffle file, state store) and LZ4 takes less time than one of these copies.

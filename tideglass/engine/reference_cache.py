@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from tideglass.connect.reference.references import References
 from tideglass.connect.reference.snapshot import Snapshot, no_snapshot
+from tideglass.core.columns import unify
 from tideglass.core.events import Fields, Known
 from tideglass.core.failing import OnFailure
 from tideglass.core.types import SYSTEM_TIMESTAMP
-from tideglass.core.values import unify
 from tideglass.evaluate.program import Program, RowCondition
 from tideglass.operators.joins.reference import ReferenceJoin, ReferenceTable, by_snapshot
 from tideglass.plan.expressions import references

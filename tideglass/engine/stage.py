@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.arrays import pc
+from tideglass.core.columns import unify
 from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Known
 from tideglass.core.failing import Failed, OnFailure, added
 from tideglass.core.profile import part
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
-from tideglass.core.values import unify
 from tideglass.engine.build_patterns import patterns_of
 from tideglass.engine.reference_cache import ReferenceLookup
 from tideglass.evaluate.apply import applied

@@ -20,10 +20,12 @@ from tideglass.connect.formats.decoded import column_name
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core import profile
 from tideglass.core.arrays import Ints, pc
+from tideglass.core.columns import canonical_text, unify
 from tideglass.core.documents import Document
 from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
 from tideglass.core.events import Chunk, Fields, Known, Rejected
 from tideglass.core.failing import Failed, added, kept_of
+from tideglass.core.iso import flat
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import (
     ARRIVAL,
@@ -36,7 +38,6 @@ from tideglass.core.types import (
     Type,
 )
 from tideglass.core.types import field as typed_field
-from tideglass.core.values import canonical_text, flat, unify
 from tideglass.engine.exchange import Exchange
 from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.engine.messages import Message

@@ -19,10 +19,10 @@ from tideglass.connect.formats.decoded import INVALID_DATA, LINE, Decoded, Refus
 from tideglass.connect.formats.messages import Payload, decode_messages
 from tideglass.connect.formats.parquet import decode_parquet, value_column, wanted_columns
 from tideglass.core.arrays import Ints, Mask, pc
+from tideglass.core.columns import unify
 from tideglass.core.events import Chunk, Fields, Rejected
 from tideglass.core.iso import flat
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
-from tideglass.core.values import unify
 
 _HEADER = b"tideglass.chunk"
 #: What crosses Spark is copied there half a dozen times, which takes longer than LZ4 does.

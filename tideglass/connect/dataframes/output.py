@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import pc
+from tideglass.core.columns import from_variant, settle, to_variant
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat
 from tideglass.core.json_sql import variant_json_sql
 from tideglass.core.sql import query
 from tideglass.core.types import Type, types_of
-from tideglass.core.values import from_variant, settle, to_variant
 
 TICKS_PER_MICROSECOND = 10
 

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask, pc
+from tideglass.core.columns import from_variant
 from tideglass.core.iso import flat, ticks_of_texts
 from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, TICKS_PER_MILLISECOND, TICKS_PER_SECOND
 from tideglass.core.types import Type, type_of
-from tideglass.core.values import from_variant
 
 _TICKS_OF_NUMBER = {"epoch_seconds": TICKS_PER_SECOND, "epoch_milliseconds": TICKS_PER_MILLISECOND}
 

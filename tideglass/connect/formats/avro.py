@@ -29,10 +29,10 @@ from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Refusals, m
 from tideglass.connect.formats.parquet import json_text, value_column, wanted_columns
 from tideglass.connect.formats.records import decode_columns
 from tideglass.core.arrays import Ints
+from tideglass.core.columns import classify_json
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
 from tideglass.core.types import Type
-from tideglass.core.values import classify_json
 
 avro = cast("Any", fastavro)  # compiled; its functions carry no types
 

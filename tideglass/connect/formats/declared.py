@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from tideglass.connect.formats.decoded import MISSING_COLUMNS, TYPE_CONVERSION, Refusals
 from tideglass.core.arrays import Ints, Mask, pc
+from tideglass.core.columns import from_variant, to_variant
 from tideglass.core.iso import flat, texts_of_ticks, ticks_of_texts
 from tideglass.core.sql import query
 from tideglass.core.types import Type, arrow_type
-from tideglass.core.values import from_variant, to_variant
 
 _INTEGER = r"^\s*[+-]?[0-9]{1,19}\s*$"
 _NUMBER = r"^\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*$"

@@ -14,8 +14,8 @@ from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
 from tideglass.connect.formats.decoded import INVALID_HEADER, LINE, Decoded, Refusals, merge_rejected
 from tideglass.connect.formats.json.several import decode_payloads
 from tideglass.core.arrays import Bytes, Ints, pc
+from tideglass.core.columns import unify
 from tideglass.core.events import Fields, Rejected
-from tideglass.core.values import unify
 
 MessageFormat = Literal["json", "csv", "avro"]
 

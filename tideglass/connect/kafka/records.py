@@ -22,6 +22,7 @@ import pyarrow as pa
 from tideglass.connect.formats.csv import row_bounds
 from tideglass.connect.formats.layout import csv_bytes, spread
 from tideglass.core.arrays import pc
+from tideglass.core.columns import to_variant
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat
 from tideglass.core.json_sql import variant_json_sql
@@ -29,7 +30,6 @@ from tideglass.core.rows import json_lines, rows_of
 from tideglass.core.sql import query
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import Type, types_of
-from tideglass.core.values import to_variant
 
 if TYPE_CHECKING:
     from tideglass.connect.kafka.output import TopicOutput

@@ -20,12 +20,12 @@ from tideglass.connect.files.unpacking import Unpacked
 from tideglass.connect.formats.decoded import LINE, Decoded
 from tideglass.connect.formats.json.decode import decode_json
 from tideglass.connect.spec import Format
+from tideglass.core.columns import unify
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields, Rejected
 from tideglass.core.rows import compact_json
 from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.core.types import ARRIVAL, OFFSET
-from tideglass.core.values import unify
 
 #: What the service holds in memory at most (`asa.md` 6.3).
 MOST_BYTES = 5 * 1024**3

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, pc
+from tideglass.core.columns import from_variant, to_variant
 from tideglass.core.errors import EvaluationError, FailedRow, Span
+from tideglass.core.iso import flat, ticks_of_texts
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, TAG, Type
-from tideglass.core.values import flat, from_variant, ticks_of_texts, to_variant
 from tideglass.plan.aggregate_spec import EXTREMES, PERCENTILES, SPREADS, SUMS, TOPS, AggregateSpec
 
 #: Ends the name of a column that stands for one of ORDER BY.

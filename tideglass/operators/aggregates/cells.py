@@ -30,9 +30,10 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Floats, Ints, pc
+from tideglass.core.columns import canonical_text
+from tideglass.core.iso import flat
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type, field, type_of, types_of
-from tideglass.core.values import canonical_text, flat
 from tideglass.operators.aggregates.arguments import (
     BY,
     SORTABLE,

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, pc
+from tideglass.core.columns import canonical_text, unify
+from tideglass.core.iso import flat
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import Type, arrow_type, field, types_of
-from tideglass.core.values import canonical_text, flat, unify
 
 CELL_MARK = "|"
 

@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import pc
+from tideglass.core.columns import settle
 from tideglass.core.errors import EvaluationError, FailedRow
+from tideglass.core.iso import flat
+from tideglass.core.rows import compact_json, rows_of
 from tideglass.core.sql import query, quoted
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ORDER_COLUMNS, Type, field
-from tideglass.core.values import compact_json, flat, rows_of, settle
 from tideglass.functions.javascript import GroupFailure, aggregate
 from tideglass.operators.windows.hopping import END
 from tideglass.plan.nodes import USERS

@@ -23,10 +23,11 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import pc
+from tideglass.core.columns import settle, to_variant
 from tideglass.core.errors import EvaluationError, FailedRow
+from tideglass.core.iso import flat
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type
-from tideglass.core.values import flat, settle, to_variant
 from tideglass.operators.aggregates.cells import COUNT_OF_ROWS
 from tideglass.operators.aggregates.exact_sums import ExactSums, float_of_ratio, whole_of_float
 from tideglass.operators.aggregates.javascript import user_defined

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from tideglass.core.arrays import Floats, Ints, Mask
 from tideglass.core.errors import Span
+from tideglass.core.iso import flat
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import type_of
-from tideglass.core.values import flat
 from tideglass.operators.aggregates.arguments import NUMERIC, json_sql, refuse, refused_rows, split
 from tideglass.operators.analytic.lookback import Sorted
 from tideglass.plan.nodes import AnomalyModel

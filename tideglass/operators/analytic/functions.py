@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask, pc
+from tideglass.core.columns import settle, to_variant, unify
 from tideglass.core.failing import OnFailure, of_sound_rows
+from tideglass.core.iso import flat
 from tideglass.core.tags import tag
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP, Type, field, type_of
-from tideglass.core.values import flat, settle, to_variant, unify
 from tideglass.operators.aggregates.cells import Cells, refused_by
 from tideglass.operators.analytic.anomaly import detect, no_numbers, numbers
 from tideglass.operators.analytic.lookback import Sorted, rows_of_keys

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import pc
+from tideglass.core.iso import flat
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import Type, type_of
-from tideglass.core.values import flat
 from tideglass.operators.aggregates.cells import COUNT_OF_ROWS, Cells
 from tideglass.operators.aggregates.results import finish
 from tideglass.operators.analytic.lookback import Sorted

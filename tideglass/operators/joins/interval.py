@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask, Words
+from tideglass.core.columns import unify
 from tideglass.core.failing import OnFailure
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import (
@@ -28,7 +29,6 @@ from tideglass.core.types import (
     Type,
     field,
 )
-from tideglass.core.values import unify
 from tideglass.operators.joins.pairs import coded, pairs
 from tideglass.operators.output_watermark import held_back
 from tideglass.operators.progress import Progress

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask, Words, pc
+from tideglass.core.columns import canonical_text
 from tideglass.core.errors import EvaluationError
+from tideglass.core.iso import flat
 from tideglass.core.sql import query
 from tideglass.core.types import Type, type_of
-from tideglass.core.values import canonical_text, flat
 
 #: Pairs made at a time: what is looked at of a pair may take some hundred bytes.
 PAIRS_AT_ONCE = 2_000_000

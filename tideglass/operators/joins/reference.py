@@ -16,8 +16,8 @@ import pyarrow as pa
 from tideglass.core.arrays import Ints, Mask, Words, pc
 from tideglass.core.errors import EvaluationError
 from tideglass.core.failing import OnFailure
+from tideglass.core.iso import flat
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
-from tideglass.core.values import flat
 from tideglass.operators.joins.pairs import PAIRS_AT_ONCE, codes_of, known_keys, number_text
 
 #: Tells for pairs of rows, given as a table, in which of them a condition holds.

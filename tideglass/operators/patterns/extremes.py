@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from tideglass.core.arrays import Ints
 from tideglass.core.errors import EvaluationError, FailedRow, Span
+from tideglass.core.iso import flat
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type, type_of
-from tideglass.core.values import flat
 from tideglass.operators.aggregates.arguments import ORDERED, json_sql, refuse, sort_key_sql, split
 from tideglass.operators.aggregates.results import finish
 from tideglass.plan.aggregate_spec import AggregateSpec

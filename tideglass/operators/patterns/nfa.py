@@ -18,11 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask
+from tideglass.core.columns import settle
 from tideglass.core.errors import EvaluationError
 from tideglass.core.failing import OnFailure
+from tideglass.core.iso import flat
 from tideglass.core.types import ORDER_COLUMNS, Type, type_of
 from tideglass.core.types import field as typed_field
-from tideglass.core.values import flat, settle
 from tideglass.operators.patterns.extremes import NONE, Ranked, failure
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import MatchedValue, PatternState

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask, pc
+from tideglass.core.columns import unify
 from tideglass.core.failing import OnFailure
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.core.types import (
@@ -32,7 +33,6 @@ from tideglass.core.types import (
     Type,
     field,
 )
-from tideglass.core.values import unify
 from tideglass.operators.analytic.lookback import Sorted, rows_of_keys
 from tideglass.operators.output_watermark import held_back
 from tideglass.operators.patterns.extremes import NONE

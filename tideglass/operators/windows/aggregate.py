@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import pc
+from tideglass.core.columns import coded_text
 from tideglass.core.failing import OnFailure, of_sound_rows
+from tideglass.core.iso import flat
 from tideglass.core.sql import query
 from tideglass.core.types import (
     ARRIVAL,
@@ -29,7 +31,6 @@ from tideglass.core.types import (
     Type,
     field,
 )
-from tideglass.core.values import coded_text, flat
 from tideglass.operators.aggregates.cells import Cells, refused_by
 from tideglass.operators.aggregates.grouping import Grouping, stack
 from tideglass.operators.aggregates.results import finish

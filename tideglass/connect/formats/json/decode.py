@@ -20,12 +20,12 @@ from tideglass.connect.formats.json.fast import FEWEST_EVENTS, plain_columns
 from tideglass.connect.formats.json.levels import at_level, datetimes_of
 from tideglass.connect.formats.json.strict import lines_beyond_json
 from tideglass.core.arrays import Ints, Mask, pc
+from tideglass.core.columns import classify_json
 from tideglass.core.events import Fields
 from tideglass.core.iso import flat
 from tideglass.core.profile import measured
 from tideglass.core.sql import connection
 from tideglass.core.types import PAYLOAD, Type
-from tideglass.core.values import classify_json
 
 _NO_OBJECT = "the event is not a JSON object"
 _NO_UTF8 = "the event is not valid UTF-8"

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Mask, pc
+from tideglass.core.columns import settle, to_variant
 from tideglass.core.time import format_ticks, parse_ticks
 from tideglass.core.types import Type
-from tideglass.core.values import settle, to_variant
 
 #: The text `at_level` gives every datetime; no other text looks so.
 _INSTANT = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{7}Z$"
