@@ -15,9 +15,10 @@ from tideglass.connect.files.output import FileOutput
 from tideglass.connect.kafka.topic import TopicInput
 from tideglass.connect.spec import Arrival, InputSpec, ReferenceSpec
 from tideglass.core.errors import Source
+from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics
-from tideglass.job.runner import Job, RunOptions, run
+from tideglass.job.runner import run
 from tideglass.project.settings import from_options
 from tideglass.spark.session.session import local_session
 
@@ -40,7 +41,7 @@ def main() -> None:
     path = QUERIES / f"{options.query}.asaql"
     compiled = compile_query(
         Source(path.read_text(), path.name),
-        settings.policies(),
+        settings,
         key_groups=options.cores,
         inputs={name: InputInfo(name, "reference") for name in references}
         | {folder.name: InputInfo(folder.name) for folder in options.data.iterdir() if folder.is_dir()},

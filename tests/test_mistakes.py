@@ -56,7 +56,7 @@ def complaints(query: str) -> list[Diagnostic]:
     """All that is said of a query; inputs that it does not read are left out."""
     try:
         compiled = compile_query(
-            Source(query), from_options({}).policies(), key_groups=2, inputs=INPUTS, functions=FUNCTIONS
+            Source(query), from_options({}), key_groups=2, inputs=INPUTS, functions=FUNCTIONS
         )
     except QueryError as error:
         said = (*error.diagnostics, *error.warnings)

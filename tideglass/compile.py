@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from tideglass.bind.binder import bind
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, Source, TideglassError
-from tideglass.core.limits import DEFAULT_LIMITS, Limits
 from tideglass.lang.parser import parse
 from tideglass.plan.nodes import Plan
 from tideglass.plan.placement import place
-from tideglass.plan.policies import Policies
 from tideglass.plan.topology import Topology
+
+if TYPE_CHECKING:
+    from tideglass.project.settings import JobSettings
 
 #: What a query goes through, in order.
 STAGES = (parse, bind, place)
@@ -33,35 +34,65 @@ class Compiled:
     warnings: tuple[Diagnostic, ...]
 
 
-def compile_query(
+@dataclass(frozen=True, slots=True)
+class BoundQuery:
+    """A query whose names, types and windows are resolved; nothing in it depends on time policies.
+
+    source: its text
+    plan: what is to be computed
+    functions: JavaScript source by name, for `udf.<name>`
+    warnings: what the compiler warned of
+    """
+
+    source: Source
+    plan: Plan
+    functions: Mapping[str, str]
+    warnings: tuple[Diagnostic, ...]
+
+    def place(self, settings: JobSettings, key_groups: int) -> Compiled:
+        """The query placed for a number of key groups, its inputs read under the settings' time policies."""
+        topology = replace(
+            place(self.plan, settings.policies(), key_groups, self.functions),
+            source=self.source,
+            drops_failing_rows=settings.on_error == "drop",
+            limits=settings.limits,
+        )
+        return Compiled(self.source, self.plan, topology, self.warnings)
+
+
+def bind_query(
     source: Source,
-    policies: Policies,
+    settings: JobSettings,
     *,
-    key_groups: int,
-    level: str = "1.2",
     inputs: Mapping[str, InputInfo] | None = None,
     functions: Mapping[str, str] | None = None,
-    drops_failing_rows: bool = False,
     outputs: Sequence[str] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> Compiled:
-    """Compile a query for a number of key groups.
+) -> BoundQuery:
+    """Parse and bind a query; `BoundQuery.place` does the rest.
 
-    inputs: what is known of the job's inputs; None lets every name that is no step be one. functions: the
-    JavaScript source of each of the user's functions. drops_failing_rows: a row that fails at run time is
-    counted and left out instead of stopping the job. outputs: those of the job, None for any.
-    limits: what one row may take.
+    settings: of them, binding needs the compatibility level alone.
+    inputs: what is known of the job's inputs; None lets every name that is no step be one.
+    functions: the JavaScript source of each of the user's functions.
+    outputs: those of the job; None for any.
     Raises QueryError with everything that is wrong with the query, TideglassError for what is no script.
     """
     _see_scripts(functions or {})
-    bound = bind(parse(source), source, inputs, level, functions or {}, outputs)
-    topology = replace(
-        place(bound.plan, policies, key_groups, functions),
-        source=source,
-        drops_failing_rows=drops_failing_rows,
-        limits=limits,
-    )
-    return Compiled(source, bound.plan, topology, bound.warnings)
+    bound = bind(parse(source), source, inputs, settings.compatibility_level, functions or {}, outputs)
+    return BoundQuery(source, bound.plan, functions or {}, bound.warnings)
+
+
+def compile_query(
+    source: Source,
+    settings: JobSettings,
+    *,
+    key_groups: int,
+    inputs: Mapping[str, InputInfo] | None = None,
+    functions: Mapping[str, str] | None = None,
+    outputs: Sequence[str] | None = None,
+) -> Compiled:
+    """Compile a query under a job's settings for a number of key groups. The rest is as in `bind_query`."""
+    query = bind_query(source, settings, inputs=inputs, functions=functions, outputs=outputs)
+    return query.place(settings, key_groups)
 
 
 def _see_scripts(functions: object) -> None:

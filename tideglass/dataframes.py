@@ -70,11 +70,8 @@ def query(
     }
     compiled = compile_query(
         source,
-        job_settings.policies(),
+        job_settings,
         key_groups=key_groups or int(cast("str", spark.conf.get("spark.sql.shuffle.partitions"))),
-        level=level,
-        drops_failing_rows=job_settings.on_error == "drop",
-        limits=job_settings.limits,
         inputs=infos | {name: _reference_info(name, types) for name, types in known.items()},
         functions=functions,
     )

@@ -92,11 +92,8 @@ def compile_rows(
     """Compile a query whose inputs are those of a test."""
     return compile_query(
         query if isinstance(query, Source) else Source(query),
-        settings.policies(),
+        settings,
         key_groups=key_groups,
-        level=settings.compatibility_level,
-        drops_failing_rows=settings.on_error == "drop",
-        limits=settings.limits,
         inputs=known_inputs,
         functions=functions,
     )

@@ -27,9 +27,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tideglass.core.errors import TideglassError
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.ingress.decisions import Counters
+from tideglass.job.options import RunOptions
 from tideglass.job.outputs import BatchRows
+from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics, PartitionFacts
-from tideglass.job.runner import RunOptions, plan_job, run
+from tideglass.job.runner import run
 from tideglass.project.project import load_project
 
 PROJECT = Path(__file__).parent

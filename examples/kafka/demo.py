@@ -30,7 +30,7 @@ from tideglass.cli.run import progress_table, run_with_progress
 from tideglass.connect.files.written_rows import read_rows
 from tideglass.core.errors import TideglassError
 from tideglass.job.options import RunOptions
-from tideglass.job.runner import plan_job
+from tideglass.job.plan import plan_job
 from tideglass.project.project import Project, ProjectInput, load_project
 
 PROJECT = Path(__file__).parents[1] / "tollbooth"

@@ -320,8 +320,8 @@ _QUERY = Source("SELECT * INTO o FROM i TIMESTAMP BY t")
 
 def _counters(read: Read, source: FileInput) -> None:
     """What the job says of its input: events in one counted place each, refusals beside them."""
-    policies = from_options({"late_arrival": "5s", "out_of_order": "1s", "policy": "drop"}).policies()
-    topology = compile_query(_QUERY, policies, key_groups=2).topology
+    settings = from_options({"late_arrival": "5s", "out_of_order": "1s", "policy": "drop"})
+    topology = compile_query(_QUERY, settings, key_groups=2).topology
     needed = topology.fields["i"]
     chunks = _read(source, [None], Fields(needed.paths, needed.whole, needed.payload_types)).chunks
     metrics = Metrics()

@@ -58,7 +58,7 @@ def whole() -> dict[str, bytes]:
             "SELECT k, COUNT(*) AS n INTO o FROM i TIMESTAMP BY t GROUP BY k, TumblingWindow(second, 5)"
         )
         settings = from_options({"late_arrival": "5s"})
-        compiled = compile_query(source, settings.policies(), key_groups=2)
+        compiled = compile_query(source, settings, key_groups=2)
         identity = identity_of(
             compiled,
             settings,

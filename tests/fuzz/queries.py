@@ -86,12 +86,10 @@ def _compiled(source: Source, trial: Trial, functions: dict[str, str]) -> Compil
     try:
         compiled = compile_query(
             source,
-            settings.policies(),
+            settings,
             key_groups=2,
-            level=settings.compatibility_level,
             inputs=known,
             functions=functions,
-            drops_failing_rows=settings.on_error == "drop",
         )
     except QueryError as error:
         _in_place(error.diagnostics, source)

@@ -15,9 +15,10 @@ from support.begun import QUERY, Bench, no_broker
 from tideglass.core.durable import sealed, unsealed
 from tideglass.core.errors import OutputError, StateError
 from tideglass.job.directory import JobDirectory
+from tideglass.job.options import RunOptions
+from tideglass.job.plan import plan_job
 from tideglass.job.progress.counts import Counts
 from tideglass.job.report.run_journal import Ended, read_runs
-from tideglass.job.runner import RunOptions, plan_job
 from tideglass.job.start.begin import begin
 from tideglass.job.start.manifest import STATE_FORMAT, read_manifest
 from tideglass.project.project import load_project

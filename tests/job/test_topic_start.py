@@ -24,9 +24,9 @@ from tideglass.ingress.read_from import PartitionBegin
 from tideglass.ingress.reports import PartitionReport, ReaderReport
 from tideglass.ingress.scan import ScanState
 from tideglass.job.options import Job, RunOptions
+from tideglass.job.plan import plan_job
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.topic_progress import ENDING, TopicProgress
-from tideglass.job.runner import plan_job
 from tideglass.job.start.begin import RunSetup
 from tideglass.job.start.begin import begin as begin_job
 from tideglass.job.start.decision import StartMode

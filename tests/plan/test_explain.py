@@ -13,8 +13,7 @@ from tideglass.engine.messages import Kind
 from tideglass.engine.stage import program_sql
 from tideglass.ingress.scan import Scan, ScanState
 from tideglass.plan.explain import CrossingText, explain_crossings, explain_stages, explain_steps
-from tideglass.plan.policies import Policies
-from tideglass.project.settings import from_options
+from tideglass.project.settings import JobSettings, from_options
 from tideglass.testing import compile_rows, partition_batches
 
 START_TICKS = parse_ticks("2026-01-01T00:00:00.001Z") or 0
@@ -27,7 +26,7 @@ SELECT k, e.ArrayValue AS v FROM a OUTER APPLY GetArrayElements(p) AS e
 
 
 def test_analytic_functions_and_apply_are_told_in_words() -> None:
-    compiled = compile_query(Source(QUERY), Policies(), key_groups=2)
+    compiled = compile_query(Source(QUERY), JobSettings(), key_groups=2)
     assert [(step.name, step.look_back) for step in explain_steps(compiled.plan)] == [
         ("a", "5m"),
         ("INTO output", "5m"),
@@ -48,14 +47,14 @@ def test_a_pattern_is_told_in_words() -> None:
         "SELECT * FROM i MATCH_RECOGNIZE (LIMIT DURATION(minute, 5) PARTITION BY k MEASURES B.v AS v "
         "AFTER MATCH SKIP TO NEXT ROW PATTERN (A+ (B | .)) DEFINE A AS A.v > 1, B AS B.v < A.v)"
     )
-    compiled = compile_query(Source(query), Policies(), key_groups=2)
+    compiled = compile_query(Source(query), JobSettings(), key_groups=2)
     assert [step.look_back for step in explain_steps(compiled.plan)] == ["5m"]
     told = "\n".join(text for stage in explain_stages(compiled.topology) for text in stage.operators)
     assert "match A+ (B | .) within 5m by $payload.k among #" in told
 
 
 def crossings(query: str) -> tuple[CrossingText, ...]:
-    return explain_crossings(compile_query(Source(query), Policies(), key_groups=4).topology)
+    return explain_crossings(compile_query(Source(query), JobSettings(), key_groups=4).topology)
 
 
 def test_an_exchange_tells_columns_and_spread_of_what_it_carries() -> None:
@@ -98,7 +97,7 @@ def test_what_looks_at_single_rows_gets_raw_rows_of_the_columns_it_reads() -> No
     ids=["projection", "substreams", "partitions", "partitions, three steps", "same keys"],
 )  # fmt: skip
 def test_steps_over_the_same_partitions_need_no_exchange_between_them(query: str, exchanges: int) -> None:
-    topology = compile_query(Source(query), Policies(), key_groups=4).topology
+    topology = compile_query(Source(query), JobSettings(), key_groups=4).topology
     assert (len(explain_crossings(topology)), topology.levels) == (exchanges, exchanges)
 
 

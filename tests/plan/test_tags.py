@@ -16,7 +16,6 @@ from tideglass.core.errors import Source
 from tideglass.core.tags import TAGS, added_field, renamed_field, tag, tag_of, tagged_fields, written
 from tideglass.job.start.manifest import identity_of
 from tideglass.plan import expressions, nodes, topology, windows
-from tideglass.plan.policies import Policies
 from tideglass.project.settings import JobSettings
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -57,7 +56,7 @@ def test_everything_a_plan_is_made_of_has_a_tag():
 @pytest.mark.parametrize("name", IDENTITIES)
 def test_what_a_manifest_says_of_a_query_stays(name, tmp_path):
     case = load(case_paths()[0].parents[1] / f"{name}.case")
-    compiled = compile_query(Source(case.query), Policies(), key_groups=2, functions=case.functions)
+    compiled = compile_query(Source(case.query), JobSettings(), key_groups=2, functions=case.functions)
     identity = identity_of(compiled, JobSettings(), {}, {}, tmp_path, finished_input=True)
     assert {
         "plan": identity.plan,
@@ -68,7 +67,7 @@ def test_what_a_manifest_says_of_a_query_stays(name, tmp_path):
 
 def test_the_kept_identities_have_every_operator_with_state():
     kept = {load(case_paths()[0].parents[1] / f"{name}.case").query for name in IDENTITIES}
-    topologies = [compile_query(Source(query), Policies(), key_groups=2).topology for query in kept]
+    topologies = [compile_query(Source(query), JobSettings(), key_groups=2).topology for query in kept]
     operators = {type(op) for each in topologies for op in each.ops}
     assert {topology.WindowOp, topology.JoinOp, topology.AnalyticOp, topology.PatternOp, topology.EmitOp} <= (
         operators

@@ -8,8 +8,8 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.compile import compile_query
 from tideglass.core.errors import Source
 from tideglass.core.types import Type
-from tideglass.plan.policies import Policies
 from tideglass.plan.types import output_types
+from tideglass.project.settings import JobSettings
 
 KNOWN = {
     ("t",): Type.DATETIME,
@@ -33,7 +33,7 @@ REFERENCE = {
 def types_of(query: str) -> dict[str, Type]:
     compiled = compile_query(
         Source(query),
-        Policies(),
+        JobSettings(),
         key_groups=1,
         inputs={
             "i": InputInfo("i", columns=tuple(path[0] for path in KNOWN if len(path) == 1)),

@@ -14,7 +14,8 @@ from tideglass.connect.files.output import FileOutput
 from tideglass.connect.reference.files import FileReference
 from tideglass.core.errors import InputError, ProjectError
 from tideglass.job.directory import JobDirectory
-from tideglass.job.runner import RunOptions, plan_job
+from tideglass.job.options import RunOptions
+from tideglass.job.plan import plan_job
 from tideglass.job.start.begin import begin
 from tideglass.project.project import load_project
 from tideglass.project.test_cases import load_test_config

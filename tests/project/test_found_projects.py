@@ -15,7 +15,7 @@ import pytest
 from support.local_run import rows_of_job
 from tideglass.cli.main import main
 from tideglass.job.options import RunOptions
-from tideglass.job.runner import plan_job
+from tideglass.job.plan import plan_job
 from tideglass.project.input_option import given_inputs
 from tideglass.project.project import load_project
 

@@ -8,7 +8,7 @@ import pytest
 from support.local_run import rows_of_job
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
-from tideglass.job.runner import plan_job
+from tideglass.job.plan import plan_job
 from tideglass.project.input_option import InputOption, given_input, given_inputs
 from tideglass.project.project import load_project
 

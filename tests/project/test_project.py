@@ -9,7 +9,7 @@ from tideglass.bind.catalog import metadata_in
 from tideglass.core.errors import ProjectError
 from tideglass.core.types import ARRIVAL, PARTITION, Type
 from tideglass.job.options import RunOptions
-from tideglass.job.runner import plan_job
+from tideglass.job.plan import plan_job
 from tideglass.plan.expressions import Call, Cast, Ref
 from tideglass.plan.expressions import Path as FieldPath
 from tideglass.project.project import load_project

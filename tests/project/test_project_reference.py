@@ -12,7 +12,7 @@ from tideglass.cli.check import summary
 from tideglass.cli.test import run_case
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
-from tideglass.job.runner import plan_job
+from tideglass.job.plan import plan_job
 from tideglass.project.project import load_project
 from tideglass.project.test_cases import load_test_config
 

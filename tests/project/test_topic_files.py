@@ -14,7 +14,7 @@ from tideglass.connect.kafka.output import TopicOutput
 from tideglass.connect.kafka.topic import TopicInput
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
-from tideglass.job.runner import plan_job
+from tideglass.job.plan import plan_job
 from tideglass.project.project import load_project
 
 QUERY = "SELECT a, COUNT(*) AS n INTO counts FROM clicks TIMESTAMP BY t GROUP BY a, TumblingWindow(second, 1)"

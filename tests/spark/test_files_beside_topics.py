@@ -41,10 +41,11 @@ from tideglass.ingress.read_from import ANEW
 from tideglass.ingress.reports import BatchReports
 from tideglass.ingress.stream import IngressTask
 from tideglass.job.directory import JobDirectory
+from tideglass.job.options import RunOptions
+from tideglass.job.plan import plan_job
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.restore import is_read_again, positions_after
 from tideglass.job.progress.topic_progress import REPLAYED, TopicProgress
-from tideglass.job.runner import RunOptions, plan_job
 from tideglass.job.start.begin import RunSetup, begin
 from tideglass.job.start.decision import StartMode
 from tideglass.job.start.topics import input_begin

@@ -18,9 +18,10 @@ from tideglass.core.time import parse_ticks
 from tideglass.job.directory import JobDirectory
 from tideglass.job.estimate.estimate import estimate, measured
 from tideglass.job.estimate.measure import experiment
+from tideglass.job.options import RunOptions
+from tideglass.job.plan import plan_job
 from tideglass.job.report.run_journal import read_runs
 from tideglass.job.report.status import read_status
-from tideglass.job.runner import RunOptions, plan_job
 from tideglass.job.start.decision import StartMode
 from tideglass.plan.read_back import read_backs
 from tideglass.project.project import load_project

@@ -10,7 +10,8 @@ from typing import Any
 from tideglass.cli.new import make_project
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.job.directory import JobDirectory
-from tideglass.job.runner import RunOptions, plan_job
+from tideglass.job.options import RunOptions
+from tideglass.job.plan import plan_job
 from tideglass.job.start.begin import RunSetup, begin
 from tideglass.project.project import load_project
 

@@ -20,8 +20,9 @@ from tideglass.connect.kafka.topic import TopicInput
 from tideglass.core.time import parse_ticks
 from tideglass.job.options import RunOptions
 from tideglass.job.outputs import BatchRows
+from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
-from tideglass.job.runner import Watch, plan_job, run
+from tideglass.job.runner import Watch, run
 from tideglass.project.project import Project, ProjectInput, ProjectOutput, load_project
 from tideglass.testing import run as run_rows
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from support.times import at
 from tideglass.connect.files.written_rows import read_rows
+from tideglass.job.options import Job, RunOptions
 from tideglass.job.outputs import BatchRows
+from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
-from tideglass.job.runner import Job, RunOptions, Watch, plan_job, run
+from tideglass.job.runner import Watch, run
 from tideglass.project.project import load_project
 
 if TYPE_CHECKING:

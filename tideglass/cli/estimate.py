@@ -51,7 +51,8 @@ def estimate(
     from tideglass.job.estimate.estimate import Pace, measured
     from tideglass.job.estimate.estimate import estimate as estimate_of
     from tideglass.job.estimate.measure import experiment
-    from tideglass.job.runner import RunOptions, plan_job
+    from tideglass.job.options import RunOptions
+    from tideglass.job.plan import plan_job
     from tideglass.plan.read_back import read_backs
     from tideglass.project.input_option import given_inputs
     from tideglass.project.project import load_project

@@ -35,11 +35,8 @@ def explain(
     with reporting_notes(loaded.unsupported):
         compiled = compile_query(
             loaded.query,
-            loaded.settings.policies(),
+            loaded.settings,
             key_groups=key_groups,
-            level=loaded.settings.compatibility_level,
-            drops_failing_rows=loaded.settings.on_error == "drop",
-            limits=loaded.settings.limits,
             inputs=known_inputs(loaded),
             functions=loaded.scripts,
         )

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from tideglass.job.options import Job, RunOptions
     from tideglass.job.outputs import BatchRows
     from tideglass.job.report.catch_up import CatchUp
     from tideglass.job.report.metrics import Metrics, PartitionFacts
     from tideglass.job.report.profile import Profile
     from tideglass.job.report.run_journal import RunStart
-    from tideglass.job.runner import Job, RunOptions
 
 #: Options that say how one run begins; a restart does not repeat them.
 ONCE_ONLY = ("fresh", "overwrite", "start", "accept_partial")
@@ -99,8 +99,9 @@ def run(
         begin_session(cores, job_directory(project, run_dir).spark_log)
     # The longest of the start goes on beside these imports.
     from tideglass.cli.profile import profile_tables
+    from tideglass.job.options import RunOptions
+    from tideglass.job.plan import plan_job
     from tideglass.job.report.profile import Profile
-    from tideglass.job.runner import RunOptions, plan_job
     from tideglass.job.start.decision import asked_start
     from tideglass.project.input_option import given_inputs
 

@@ -96,7 +96,8 @@ def _of_project(
 ) -> tuple[Simulation, Simulation | None]:
     """The simulation to be shown as a table, and one of more events for the picture."""
     from tideglass.core.errors import ProjectError
-    from tideglass.job.runner import RunOptions, plan_job
+    from tideglass.job.options import RunOptions
+    from tideglass.job.plan import plan_job
     from tideglass.project.input_option import given_inputs
     from tideglass.project.project import load_project
     from tideglass.simulate.events import partitions_of, reader_of, recorded_events

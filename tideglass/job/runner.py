@@ -1,44 +1,33 @@
-"""Runs a job on Spark: from a project and the user's options to committed rows.
+"""Runs a job on Spark, from its plan to committed rows.
 
 project + options ──plan_job──▶ Job ──run──▶ Metrics
 """
 
 from __future__ import annotations
 
-import os
-import re
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from tideglass.bind.catalog import InputInfo, metadata_in
-from tideglass.compile import compile_query
-from tideglass.connect.files.input import FileInput
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
-from tideglass.connect.output import Batch, OutputConnector
+from tideglass.connect.output import Batch
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.journal import JournaledReferences
-from tideglass.connect.reference.pattern import is_pattern
 from tideglass.connect.reference.sql import SqlReference
-from tideglass.connect.source import InputConnector, StreamInput
-from tideglass.connect.spec import InputSpec, ReferenceSpec, format_of
-from tideglass.core.bounds import ANYWHERE
-from tideglass.core.errors import ProjectError, TideglassError
-from tideglass.core.file_names import folder_name
+from tideglass.connect.source import StreamInput
+from tideglass.core.errors import TideglassError
 from tideglass.core.time import NANOSECONDS_PER_TICK
-from tideglass.core.types import ARRIVAL, PARTITION
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import OutputFilter, emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.reports import BatchReports
-from tideglass.job.arrival_warnings import arrival_warnings
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import RunLock
-from tideglass.job.options import Job, RunOptions
+from tideglass.job.options import Job
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
 from tideglass.job.progress.counts import Counts
 from tideglass.job.progress.idle_journal import IdleJournal
@@ -51,12 +40,7 @@ from tideglass.job.report.reporter import Reporter, signals
 from tideglass.job.report.run_journal import RunStart
 from tideglass.job.start.begin import RunSetup, begin
 from tideglass.job.start.integrity import state_problem
-from tideglass.job.start.manifest import read_manifest
 from tideglass.job.start.topics import input_begin
-from tideglass.project.input_option import InputOption, hint_of_path
-from tideglass.project.inputs import OUTSIDE, ProjectInput
-from tideglass.project.outputs import local_output
-from tideglass.project.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,107 +48,10 @@ if TYPE_CHECKING:
 
     from tideglass.spark.session.session import Libraries
 
-_Found = TypeVar("_Found")
-
 #: Called after every batch: its number, what it gave, and the metrics so far.
 Watch = Callable[[int, BatchRows, Metrics], None]
 #: Called once the start is decided and written down, before the first batch.
 OnStart = Callable[[RunStart], None]
-
-
-def plan_job(project: Project, options: RunOptions) -> Job:
-    """What a run of the project would be. Raises QueryError or ProjectError; starts nothing."""
-    known = _known_inputs(project, options)
-    settings = project.settings
-    directory = JobDirectory.of_project(project.folder, options.run_directory)
-    compiled = compile_query(
-        project.query,
-        settings.policies(),
-        key_groups=options.key_groups or _key_groups(directory, options) or 1,
-        level=settings.compatibility_level,
-        drops_failing_rows=settings.on_error == "drop",
-        limits=settings.limits,
-        inputs=known or None,
-        functions=project.scripts,
-        outputs=tuple(project.outputs) or None,
-    )
-    names = compiled.topology.fields
-    live = _live_inputs(project, options, names)
-    topics = {name: topic for name, each in live.items() if (topic := each.as_topic()) is not None}
-    files = {name: _input_spec(project, options, name) for name in names if name not in live}
-    if not (live or options.inputs or any(spec.arrival for spec in files.values())):
-        # The service's tools apply no policies to local files (`asa.md` 10.1).
-        settings = settings.without_policies()
-        compiled = compile_query(
-            project.query,
-            settings.policies(),
-            key_groups=compiled.topology.key_groups,
-            level=settings.compatibility_level,
-            drops_failing_rows=settings.on_error == "drop",
-            limits=settings.limits,
-            inputs=known or None,
-            functions=compiled.topology.functions,
-            outputs=tuple(project.outputs) or None,
-        )
-    outputs = {name: _output(project, options, name) for name in compiled.topology.outputs}
-    unknown = [name for name in options.outputs if _find(outputs, name) is None]
-    if unknown:
-        raise ProjectError(
-            f"--output names {', '.join(map(repr, unknown))}, but the query writes to {', '.join(outputs)}"
-        )
-    _see_apart(outputs)
-    streams = {name: stream for name, each in live.items() if (stream := each.as_stream()) is not None}
-    inputs = {
-        name: streams[name] if name in streams else FileInput(files[name])
-        for name in names
-        if name not in topics
-    }
-    references = {name: _reference_spec(project, options, name) for name in compiled.topology.references}
-    warnings = tuple(arrival_warnings(compiled.topology, files, options))
-    return Job(
-        project.name,
-        compiled,
-        settings,
-        inputs,
-        outputs,
-        directory.path,
-        options,
-        references,
-        topics,
-        warnings,
-    )
-
-
-def _known_inputs(project: Project, options: RunOptions) -> dict[str, InputInfo]:
-    """The project's inputs, and those that are only named for this run."""
-    known = {
-        name: InputInfo(name, each.kind, metadata=_metadata(each, options.input_option(name), options.live))
-        for name, each in project.inputs.items()
-    }
-    others = [name for name in options.inputs if _find(known, name) is None]
-    return known | {
-        name: InputInfo(name, metadata=_metadata(None, options.input_option(name), live=False))
-        for name in others
-    }
-
-
-def _metadata(known: ProjectInput | None, given: InputOption | None, live: bool) -> frozenset[str]:
-    """Names of what an input says of its events, with the files a user names for it."""
-    told = frozenset[str]() if known is None else known.metadata(live and given is None)
-    if given is None:
-        return told
-    arrival = [] if given.arrival is None else [ARRIVAL]
-    if given.partitions == "one":
-        told -= metadata_in(PARTITION)
-    return told | metadata_in(*arrival, *([PARTITION] if given.partitions == "folders" else []))
-
-
-def _key_groups(directory: JobDirectory, options: RunOptions) -> int | None:
-    """As many as the job's state has, so that another machine may go on with it; at first one a core."""
-    before = None if options.fresh else read_manifest(directory.manifest)
-    if before is not None and before.identity is not None:
-        return before.identity.key_groups
-    return options.cores or os.cpu_count()
 
 
 def run(
@@ -400,160 +287,3 @@ def _libraries(job: Job) -> Libraries | None:
         return None
     chosen = job.options
     return Libraries(chosen.packages or ("" if chosen.jars else CONNECTOR), chosen.jars)
-
-
-def _live_inputs(project: Project, options: RunOptions, names: Iterable[str]) -> dict[str, InputConnector]:
-    """The inputs that are read as the project says: those of a live run for which no files are named."""
-    known = {name: _find(project.inputs, name) for name in names if options.input_option(name) is None}
-    return {
-        name: each.live.named(name)
-        for name, each in known.items()
-        if options.live and each is not None and each.live is not None
-    }
-
-
-def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
-    given = options.input_option(name)
-    known = _find(project.inputs, name)
-    path = _checked_path("input", name, given, known)
-    if not path.exists():
-        hint = "" if given is None else hint_of_path(path)
-        raise ProjectError(
-            f"the input {name!r} reads {path}, which does not exist" + (f"\n  hint: {hint}" if hint else "")
-        )
-    arrival, arrival_format = _arrival(given, known)
-    partitions = None if given is None else given.partitions
-    if partitions is None and known is not None and path.is_dir():
-        partitions = known.partitions
-    delimiter = None if given is None else given.delimiter
-    rotation = None if given is None else given.rotation
-    rotation = rotation or ("none" if known is None else known.rotation)
-    if rotation == "copytruncate" and not path.is_file():
-        raise ProjectError(
-            f"the input {name!r} has the rotation copytruncate, which is of one file, and reads {path}\n"
-            "  hint: name the file that is written to, or rotate by renaming"
-        )
-    return InputSpec.model_validate(
-        {
-            "name": name,
-            "path": path.absolute(),  # Spark's processes may have started in another folder
-            "format": _format(given, known, path),
-            "partitions": "folders" if partitions == "folders" else "none",
-            "arrival": None if arrival is None else {"path": arrival.split("."), "format": arrival_format},
-            "delimiter": delimiter or ("," if known is None else known.delimiter),
-            "finished": options.once,
-            "rotation": rotation,
-            "bounds": ANYWHERE if given is not None or known is None else known.bounds,
-        }
-    )
-
-
-def _checked_path(what: str, name: str, given: InputOption | None, known: ProjectInput | None) -> Path:
-    """The files named for an input, else the project's. Raises ProjectError where there are none."""
-    if given is not None:
-        return given.path
-    named_by_time = ", where PATH may hold {date} and {time}" if what == "reference input" else ""
-    live = ""
-    if known is not None and known.live is not None:
-        live = f", or --live to read {'the topic' if known.live.as_topic() else known.origin}"
-    hint = f"\n  hint: say --input {name}=PATH{named_by_time}{live}"
-    if known is not None and known.outside is not None:
-        raise ProjectError(f"the {what} {name!r} reads {known.outside}, which {OUTSIDE.format(name=name)}")
-    if known is not None and known.unreadable is not None:
-        raise ProjectError(f"the {what} {name!r} cannot be read: {known.unreadable}{hint}")
-    if known is None or known.path is None:
-        origin = f"it is {known.origin} in the project" if known else "the project does not name it"
-        raise ProjectError(f"the {what} {name!r} has no files: {origin}{hint}")
-    return known.path
-
-
-def _arrival(given: InputOption | None, known: ProjectInput | None) -> tuple[str | None, str]:
-    """The field with the time of arrival and how it says it: as the user says, else the project."""
-    if given is not None and given.arrival is not None:
-        return given.arrival, given.arrival_format or "iso"
-    return (None, "iso") if known is None else (known.arrival, known.arrival_format)
-
-
-def _reference_spec(project: Project, options: RunOptions, name: str) -> ReferenceSpec:
-    given = options.input_option(name)
-    known = _find(project.inputs, name)
-    told = {} if known is None else {"date_format": known.date_format, "time_format": known.time_format}
-    if given is not None and (given.arrival is not None or given.partitions is not None):
-        raise ProjectError(
-            f"--input {name}: reference data has neither times of arrival nor partitions; name the path alone"
-        )
-    if known is not None and known.sql is not None:
-        connection = known.sql.connection if given is None else _uri(given.path)
-        if connection is not None:
-            return ReferenceSpec.model_validate(
-                {"name": name, "sql": {**asdict(known.sql), "connection": connection}}
-            )
-    bounds = ANYWHERE if given is not None or known is None else known.bounds
-    path = _checked_path("reference input", name, given, known)
-    if not is_pattern(path) and not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise ProjectError(
-            f"the reference input {name!r} reads {path}, which {what}\n"
-            "  hint: name one file, or files by the times from which they hold with {date} and {time}"
-        )
-    file_format = None if known is None or format_of(path) is not None else known.file_format
-    delimiter = "," if known is None else known.delimiter
-    if given is not None:
-        file_format, delimiter = given.file_format or file_format, given.delimiter or delimiter
-    return ReferenceSpec.model_validate(
-        {"name": name, "path": path.resolve(), "format": file_format, "delimiter": delimiter, **told}
-        | {"bounds": bounds}
-    )
-
-
-def _uri(path: Path) -> str | None:
-    """The URI of PostgreSQL a path is that came from the command line; None for a path of files."""
-    match = re.fullmatch(r"(postgres(?:ql)?):/+(.*)", path.as_posix())
-    return None if match is None else f"{match[1]}://{match[2]}"
-
-
-def _format(given: InputOption | None, known: ProjectInput | None, path: Path) -> str | None:
-    """What the user says; None when file names tell the format, else what the project says of the input."""
-    if given is not None and given.file_format is not None:
-        return given.file_format
-    if known is None:
-        return None
-    first = (
-        path if path.is_file() else next((each for each in path.rglob("[!._]*.*") if each.is_file()), None)
-    )
-    told = None if first is None or path == known.path else format_of(first)
-    return known.file_format if told is None else None
-
-
-def _output(project: Project, options: RunOptions, name: str) -> OutputConnector:
-    chosen = _find(options.outputs, name)
-    known = _find(project.outputs, name)
-    if options.live and chosen is None and known is not None and known.connector is not None:
-        return known.connector
-    file_format = options.output_format if known is None else known.file_format
-    if chosen:
-        return local_output(name, chosen, file_format)
-    path = project.folder / "LocalRunOutputs" / folder_name(name)
-    if not project.bounds.hold(path):
-        raise ProjectError(
-            f"the rows of {name!r} go to {path}, a link that leads out of the project\n"
-            f"  hint: name a folder with --output {name}=PATH, or say --allow-outside"
-        )
-    return local_output(name, path, file_format)
-
-
-def _see_apart(outputs: Mapping[str, OutputConnector]) -> None:
-    """Two outputs in one folder would replace each other's files. Raises ProjectError."""
-    output_of: dict[Path, str] = {}
-    for name, output in outputs.items():
-        path = output.own_folder()
-        if path is not None and output_of.setdefault(path, name) != name:
-            raise ProjectError(
-                f"the outputs {output_of[path]!r} and {name!r} are both written to {path}\n"
-                f"  hint: name another folder with --output {name}=PATH"
-            )
-
-
-def _find(named: Mapping[str, _Found], name: str) -> _Found | None:
-    """The entry of that name, whatever its case."""
-    return next((value for key, value in named.items() if key.casefold() == name.casefold()), None)

@@ -15,7 +15,7 @@ from tideglass.core.rows import rows_of
 from tideglass.core.types import ARRIVAL, Type
 from tideglass.evaluate.program import Program
 from tideglass.ingress.scan import with_system_columns
-from tideglass.job.runner import Job
+from tideglass.job.options import Job
 from tideglass.plan.expressions import Cast
 from tideglass.plan.nodes import Named
 from tideglass.plan.topology import Reader

@@ -17,8 +17,9 @@ from tideglass.job.estimate.estimate import Pace, pace_of
 from tideglass.job.estimate.memory import PeakMemory
 from tideglass.job.options import RunOptions
 from tideglass.job.outputs import BatchRows
+from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
-from tideglass.job.runner import plan_job, run
+from tideglass.job.runner import run
 from tideglass.job.start.decision import StartMode
 from tideglass.project.project import Project
 
