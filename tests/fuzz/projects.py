@@ -174,6 +174,8 @@ def _heard(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR):
         return
+    if arguments[0] in sys.path:  # where Python looks for packages, and for what they declare
+        return
     path = Path(os.path.realpath(arguments[0]))
     own = (
         ROOT / "tideglass",
