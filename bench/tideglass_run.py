@@ -15,12 +15,12 @@ from tideglass.connect.files.output import FileOutput
 from tideglass.connect.kafka.topic import TopicInput
 from tideglass.connect.spec import Arrival, InputSpec, ReferenceSpec
 from tideglass.core.errors import Source
-from tideglass.job.options import Job, RunOptions
+from tideglass.job.options import JobPlan, RunOptions
 from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.runner import run
 from tideglass.project.settings import from_options
-from tideglass.spark.session.session import local_session
+from tideglass.spark.session.spark_session import local_session
 
 QUERIES = Path(__file__).parent / "toll"
 
@@ -48,7 +48,7 @@ def main() -> None:
     )
     shutil.rmtree(options.out, ignore_errors=True)
     arrival = Arrival(path=("arrival_time",), format="epoch_milliseconds")
-    job = Job(
+    job = JobPlan(
         name=options.query,
         compiled=compiled,
         settings=settings,

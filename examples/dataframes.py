@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 import tideglass
-from tideglass.spark.session.session import local_session
+from tideglass.spark.session.spark_session import local_session
 
 # %% [markdown]
 # A session. Yours will do as well, if its state store is RocksDB; `local_session` sets that and a few

@@ -61,7 +61,7 @@ def query(
         raise InputError(
             f"the inputs are {_kind(inputs)}; they must be DataFrames by name\n  hint: inputs={{'name': df}}"
         )
-    frames = {name: _frame(name, given).checked(name) for name, given in inputs.items()}
+    frames = {name: _frame(name, frame).checked(name) for name, frame in inputs.items()}
     tables = dict(reference or {})
     level = job_settings.compatibility_level
     known = {name: reference_types(each, level) for name, each in tables.items()}
@@ -117,48 +117,48 @@ def _reference_info(name: str, types: Mapping[tuple[str, ...], Type] | None) -> 
     return InputInfo(name, "reference", columns)
 
 
-def _frame(name: str, given: Any) -> FrameInput:
+def _frame(name: str, frame: Any) -> FrameInput:
     from tideglass.spark.dataframes.query import FrameInput
 
-    if isinstance(given, FrameInput):
-        return given
+    if isinstance(frame, FrameInput):
+        return frame
     options: Mapping[str, str] = {}
-    if isinstance(given, tuple):
-        given, options = cast("tuple[Any, Mapping[str, str]]", given)
+    if isinstance(frame, tuple):
+        frame, options = cast("tuple[Any, Mapping[str, str]]", frame)
     unknown = [key for key in options if key not in ("arrival", "partition", "offset")]
     if unknown:
         hint = did_you_mean(unknown[0], ("arrival", "partition", "offset"))
         raise InputError(
             f"the input {name!r} has the option {unknown[0]!r}, which is none; {hint}".rstrip("; ")
         )
-    if not hasattr(given, "mapInArrow"):
+    if not hasattr(frame, "mapInArrow"):
         raise InputError(
-            f"the input {name!r} is {_kind(given)}; it must be a DataFrame of Spark\n"
-            f"  hint: {_as_frame(given)}"
+            f"the input {name!r} is {_kind(frame)}; it must be a DataFrame of Spark\n"
+            f"  hint: {_as_frame(frame)}"
         )
     columns: dict[str, Any] = dict(options)
-    return FrameInput(given, **columns)
+    return FrameInput(frame, **columns)
 
 
-def _kind(given: object) -> str:
-    module = type(given).__module__.partition(".")[0]
+def _kind(frame: object) -> str:
+    module = type(frame).__module__.partition(".")[0]
     of = "" if module in ("builtins", "pathlib") else f" of {module}"
-    return f"a {type(given).__name__}{of}"
+    return f"a {type(frame).__name__}{of}"
 
 
-def _as_frame(given: object) -> str:
+def _as_frame(frame: object) -> str:
     """How what was given becomes a DataFrame of Spark."""
-    if isinstance(given, str | Path):
+    if isinstance(frame, str | Path):
         return "spark.read.json(path), or another reader of Spark"
-    if type(given).__module__.startswith("polars"):
+    if type(frame).__module__.startswith("polars"):
         return "spark.createDataFrame(df.to_arrow())"
     return "spark.createDataFrame(df)"
 
 
 def _metadata(frame: FrameInput) -> frozenset[str]:
     """What columns of the DataFrame say of its events, but for names that are given to other columns."""
-    said = metadata_in(*([ARRIVAL] if frame.arrival else []), *([PARTITION] if frame.partition else []))
-    return said - {name.casefold() for name in frame.metadata}
+    named = metadata_in(*([ARRIVAL] if frame.arrival else []), *([PARTITION] if frame.partition else []))
+    return named - {name.casefold() for name in frame.metadata}
 
 
 def _check_arrival(compiled: Compiled, frames: Mapping[str, FrameInput]) -> None:

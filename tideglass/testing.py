@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled, compile_query
+from tideglass.connect.in_memory import ARRIVAL_FIELD, PARTITION_FIELD, Row, partition_of
+from tideglass.connect.in_memory import chunk_of_rows as rows_as_chunk
 from tideglass.connect.reference.references import InlineRows, inline_rows
-from tideglass.connect.rows import ARRIVAL_FIELD, PARTITION_FIELD, Row, partition_of
-from tideglass.connect.rows import chunk_of_rows as rows_as_chunk
 from tideglass.core.columns import by_columns, unify
 from tideglass.core.errors import InputError, Source
 from tideglass.core.events import Chunk, Fields
@@ -104,20 +104,20 @@ def rows_of_inputs(topology: Topology, inputs: Mapping[str, Sequence[Row]]) -> d
 
     Raises InputError for an input without rows, or with something else.
     """
-    given = {name.lower(): rows for name, rows in inputs.items()}
+    by_name = {name.lower(): rows for name, rows in inputs.items()}
     for name in topology.fields:
-        if name.lower() not in given:
+        if name.lower() not in by_name:
             known = ", ".join(inputs) or "none"
             raise InputError(
                 f"the query reads the input {name!r}, but no rows are given for it (given: {known})"
             )
-        rows = cast("object", given[name.lower()])
+        rows = cast("object", by_name[name.lower()])
         if not isinstance(rows, Sequence):
             raise InputError(
                 f"{name!r} has rows of type {type(rows).__name__}; they must be a list of dicts\n"
                 '  hint: of a DataFrame of pandas, df.to_dict("records") makes one'
             )
-    return {name: given[name.lower()] for name in topology.fields}
+    return {name: by_name[name.lower()] for name in topology.fields}
 
 
 def partition_batches(

@@ -123,7 +123,7 @@ def independent(folder: Path, settings: check.Settings) -> Independent:
 
 def run_on_spark(console: Console, folder: Path, cache: Path) -> Run:
     """Run the job once to the end of its input."""
-    from tideglass.spark.session.session import local_session
+    from tideglass.spark.session.spark_session import local_session
 
     options = RunOptions(
         inputs={INPUT: folder},

@@ -17,8 +17,8 @@ from tideglass.plan.nodes import (
     AnomalyModel,
     Apply,
     Filter,
+    InputScan,
     Node,
-    Scan,
 )
 from tideglass.plan.spans import input_spans_ticks
 
@@ -44,7 +44,7 @@ def test_an_analytic_function_is_a_column_made_right_above_its_source():
     assert isinstance(top.child, Filter)
     made = top.child.child
     assert isinstance(made, Analytic)
-    assert isinstance(made.child, Scan)
+    assert isinstance(made.child, InputScan)
     call = AnalyticCall("lag", TICKS_PER_MINUTE, field("v"), partition_by=(field("k"),))
     assert made.calls == (("$l0", call),)
 

@@ -17,7 +17,7 @@ from support.binding import (
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.core.types import Type
 from tideglass.plan.expressions import Call, Cast, Literal, Path, Ref
-from tideglass.plan.nodes import AggregateCall, Filter, Named, Scan
+from tideglass.plan.nodes import AggregateCall, Filter, InputScan, Named
 from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
 M, S = TICKS_PER_MINUTE, TICKS_PER_SECOND
@@ -235,7 +235,7 @@ def test_a_key_wins_over_an_alias_of_its_name_in_having():
 
 def test_where_filters_rows_before_the_groups():
     text = f"SELECT COUNT(*) AS n FROM s WHERE a = 1 {MINUTE}"
-    assert aggregate(text).child == Filter(Scan("s"), Call("=", (field("a"), Literal(1))))
+    assert aggregate(text).child == Filter(InputScan("s"), Call("=", (field("a"), Literal(1))))
 
 
 def test_unaliased_aggregates_have_their_names():

@@ -21,7 +21,7 @@ from tideglass.bind.catalog import METADATA_COLUMNS, InputInfo, metadata_in
 from tideglass.core.errors import Source
 from tideglass.lang.parser import parse
 from tideglass.plan.expressions import Call, Literal, Path, Ref
-from tideglass.plan.nodes import Scan, StepRef
+from tideglass.plan.nodes import InputScan, StepRef
 
 
 def test_a_name_is_a_field_of_the_event():
@@ -196,7 +196,7 @@ def test_steps_are_read_through_step_refs_without_regard_to_case():
 def test_a_step_may_have_the_name_of_the_input_it_reads():
     job = plan("WITH s AS (SELECT a FROM s) SELECT * FROM s")
     (step,) = job.steps
-    assert step[1].child == Scan("s")
+    assert step[1].child == InputScan("s")
 
 
 def test_a_step_cannot_read_a_later_step():

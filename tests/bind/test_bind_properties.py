@@ -21,13 +21,13 @@ from tideglass.plan.nodes import (
     Analytic,
     Apply,
     Filter,
+    InputScan,
     Join,
     Lookup,
     Match,
     Node,
     Plan,
-    Project,
-    Scan,
+    Projection,
     StepRef,
     Union,
 )
@@ -55,11 +55,11 @@ def refs(expr: Expr) -> Iterator[str]:
 def expressions(node: Node) -> Iterator[Expr]:
     """The expressions of an operator over the rows of its child (of a scan: over the event)."""
     match node:
-        case Scan(timestamp=timestamp, over=over, partition_by=partition_by):
+        case InputScan(timestamp=timestamp, over=over, partition_by=partition_by):
             yield from (*([] if timestamp is None else [timestamp]), *over, *partition_by)
         case Filter(condition=condition):
             yield condition
-        case Project(items=items, spread=spread):
+        case Projection(items=items, spread=spread):
             yield from (item.expr for item in items)
             yield from [] if spread is None else [spread]
         case Aggregate(windows=windows, keys=keys, aggregates=aggregates):
@@ -91,7 +91,7 @@ def expressions(node: Node) -> Iterator[Expr]:
 
 def children(node: Node) -> tuple[Node, ...]:
     match node:
-        case Filter(child=child) | Project(child=child) | Aggregate(child=child):
+        case Filter(child=child) | Projection(child=child) | Aggregate(child=child):
             return (child,)
         case Analytic(child=child) | Apply(child=child) | Match(child=child) | Lookup(left=child):
             return (child,)
@@ -99,7 +99,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return left, right
         case Union(children=parts):
             return parts
-        case Scan() | StepRef():
+        case InputScan() | StepRef():
             return ()
 
 

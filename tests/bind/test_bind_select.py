@@ -5,11 +5,11 @@ import pytest
 from support.binding import CLOSED, PAYLOAD, bound, columns, field, found, named, node, plan, project, warned
 from tideglass.bind.catalog import InputInfo
 from tideglass.plan.expressions import Call, Case, Literal, Path, Ref
-from tideglass.plan.nodes import Named, Project, Scan, StepRef, Union
+from tideglass.plan.nodes import InputScan, Named, Projection, StepRef, Union
 
 
 def test_a_star_over_an_open_relation_spreads_the_payload():
-    assert project("SELECT * FROM s") == Project(Scan("s"), (), PAYLOAD)
+    assert project("SELECT * FROM s") == Projection(InputScan("s"), (), PAYLOAD)
 
 
 def test_a_star_over_a_closed_relation_lists_its_columns():
@@ -19,7 +19,7 @@ def test_a_star_over_a_closed_relation_lists_its_columns():
 
 def test_a_star_over_listed_columns_and_a_payload_takes_both():
     top = project("WITH t AS (SELECT 1 AS a, * FROM s) SELECT * FROM t")
-    assert top == Project(StepRef("t", ("a",), True), named(a=Ref("a")), PAYLOAD)
+    assert top == Projection(StepRef("t", ("a",), True), named(a=Ref("a")), PAYLOAD)
 
 
 def test_a_column_left_of_the_star_replaces_the_stars_column():
@@ -44,7 +44,9 @@ def test_a_field_named_again_beside_the_star_needs_no_choice():
 
 
 def test_the_fields_of_a_record_are_spread():
-    assert project("SELECT a, r.q.* FROM s") == Project(Scan("s"), named(a=field("a")), field("r", "q"))
+    assert project("SELECT a, r.q.* FROM s") == Projection(
+        InputScan("s"), named(a=field("a")), field("r", "q")
+    )
     assert project("SELECT pos.* FROM s", CLOSED).spread == Ref("pos")
 
 
@@ -103,7 +105,9 @@ def test_a_union_of_closed_queries_has_the_columns_of_the_first():
 def test_names_of_a_union_that_differ_by_case_take_the_first_spelling():
     top = node("SELECT Id FROM s UNION SELECT id FROM t")
     assert isinstance(top, Union)
-    assert top.children[1] == Project(Project(Scan("t"), named(id=field("id"))), named(Id=Ref("id")))
+    assert top.children[1] == Projection(
+        Projection(InputScan("t"), named(id=field("id"))), named(Id=Ref("id"))
+    )
 
 
 @pytest.mark.parametrize("second", ["SELECT a FROM t", "SELECT b, a FROM t", "SELECT a, c FROM t"])
@@ -114,13 +118,13 @@ def test_the_queries_of_a_union_must_have_the_same_columns(second: str):
 def test_a_listed_column_is_looked_up_in_the_open_side_of_a_union():
     top = node("SELECT a FROM s UNION SELECT * FROM t")
     assert isinstance(top, Union)
-    star = Project(Scan("t"), (), PAYLOAD)
-    assert top.children[1] == Project(star, named(a=field("a")), PAYLOAD)
+    star = Projection(InputScan("t"), (), PAYLOAD)
+    assert top.children[1] == Projection(star, named(a=field("a")), PAYLOAD)
 
 
 def test_a_union_of_stars_stays_as_it_is():
     top = node("SELECT * FROM s UNION SELECT * FROM t")
-    assert top == Union((Project(Scan("s"), (), PAYLOAD), Project(Scan("t"), (), PAYLOAD)))
+    assert top == Union((Projection(InputScan("s"), (), PAYLOAD), Projection(InputScan("t"), (), PAYLOAD)))
 
 
 def test_into_of_the_first_select_is_the_output_of_the_union():
@@ -178,7 +182,7 @@ def test_an_input_has_one_table():
 def test_a_where_clause_is_a_filter_below_the_list():
     top = project("SELECT a FROM s WHERE b = 1")
     assert top.child.condition == Call("=", (field("b"), Literal(1)))
-    assert top.child.child == Scan("s")
+    assert top.child.child == InputScan("s")
 
 
 def test_having_without_groups_is_a_filter_that_knows_the_aliases():

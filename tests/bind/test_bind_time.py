@@ -6,7 +6,7 @@ from support.binding import CLOSED, aggregate, field, found, node, plan, project
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.plan.expressions import Call, Literal, Ref
-from tideglass.plan.nodes import Named, Scan
+from tideglass.plan.nodes import InputScan, Named
 from tideglass.plan.spans import input_spans_ticks, look_back_ticks, step_spans_ticks
 
 MINUTE = "TumblingWindow(minute, 1)"
@@ -30,7 +30,7 @@ def test_in_timestamp_by_the_columns_of_a_known_input_are_fields_too():
 def test_over_keys_and_partition_keys_belong_to_the_scan():
     text = "SELECT a FROM s TIMESTAMP BY t OVER d.id, PartitionId PARTITION BY PartitionId"
     partition = Ref("$partition")
-    assert scan(text) == Scan("s", field("t"), (field("d", "id"), partition), (partition,))
+    assert scan(text) == InputScan("s", field("t"), (field("d", "id"), partition), (partition,))
     assert scan("SELECT a FROM s PARTITION BY PartitionId TIMESTAMP BY t").partition_by == (partition,)
 
 
@@ -71,7 +71,10 @@ def test_timestamp_by_on_a_step_that_is_only_a_star_is_pushed_down_to_its_input(
 
 def test_each_select_that_reads_an_input_has_its_own_scan():
     job = plan("SELECT a INTO x FROM s TIMESTAMP BY t SELECT a INTO y FROM s TIMESTAMP BY u")
-    assert [output.node.child for output in job.outputs] == [Scan("s", field("t")), Scan("s", field("u"))]
+    assert [output.node.child for output in job.outputs] == [
+        InputScan("s", field("t")),
+        InputScan("s", field("u")),
+    ]
 
 
 def test_all_inputs_use_over_or_none_does():
@@ -123,7 +126,7 @@ def test_substream_keys_of_a_known_input_are_followed_by_column():
     text = f"SELECT Id FROM s TIMESTAMP BY name OVER Id GROUP BY Id, {MINUTE}"
     assert aggregate(text, CLOSED).keys == (Named("$k0", Ref("Id")),)
     scanned = aggregate(text, CLOSED).child
-    assert scanned == Scan("s", field("name"), (field("Id"),), columns=("Id", "name", "pos"), open=False)
+    assert scanned == InputScan("s", field("name"), (field("Id"),), columns=("Id", "name", "pos"), open=False)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,14 @@ from tideglass.job.directory import JobDirectory
 from tideglass.job.report.catch_up import CatchUp
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add
-from tideglass.job.report.status import CatchUpStatus, InputStatus, State, Status, read_status, write_status
+from tideglass.job.report.status import (
+    CatchUpStatus,
+    InputStatus,
+    JobState,
+    Status,
+    read_status,
+    write_status,
+)
 
 STARTED = RunStart(
     run=3,
@@ -38,7 +45,7 @@ STARTED = RunStart(
 STATUS = Status(
     job="tolls",
     run=3,
-    state=State.RUNNING,
+    state=JobState.RUNNING,
     since=STARTED.started,
     updated="2026-01-01T00:01:00Z",
     pid=7,
@@ -147,7 +154,7 @@ def test_a_run_that_is_gone_without_a_word_has_failed(project, directory, capsys
 
 
 def test_a_run_that_said_how_it_ended_is_believed(directory):
-    for state in (State.STOPPED, State.FAILED):
+    for state in (JobState.STOPPED, JobState.FAILED):
         write_status(directory, replace(STATUS, state=state))
         assert read_status(directory) == replace(STATUS, state=state)
 

@@ -17,7 +17,7 @@ from tideglass.connect.files import reading, stops
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.seek import place_of
 from tideglass.connect.formats.decoded import INVALID_DATA, merge_rejected
-from tideglass.connect.formats.messages import Payload, decode_messages
+from tideglass.connect.formats.payloads import Payload, decode_messages
 from tideglass.connect.spec import InputSpec
 from tideglass.core.events import Chunk, Fields
 from tideglass.core.types import OFFSET

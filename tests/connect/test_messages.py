@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tideglass.connect.formats.avro import checked_schema
 from tideglass.connect.formats.decoded import INVALID_DATA, INVALID_HEADER, LINE
-from tideglass.connect.formats.messages import Payload, decode_messages
+from tideglass.connect.formats.payloads import Payload, decode_messages
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
 from tideglass.core.rows import rows_of

@@ -11,10 +11,10 @@ import pytest
 from support.database import Database, running_postgresql
 from support.times import ticks_at
 from tideglass.bind.catalog import InputInfo
-from tideglass.connect.reference import sql as sql_module
+from tideglass.connect.reference import database as sql_module
+from tideglass.connect.reference.database import SqlReference
 from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.connect.reference.snapshot import FileSnapshot
-from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from tideglass.connect.environment import resolved
+from tideglass.connect.kafka.encoding import RECORD_SCHEMA, records
 from tideglass.connect.kafka.output import TopicOutput
-from tideglass.connect.kafka.records import RECORD_SCHEMA, records
 from tideglass.connect.kafka.topic import TopicInput
 from tideglass.core.errors import OutputError, ProjectError
 from tideglass.core.rows import table_of

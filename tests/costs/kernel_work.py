@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 
 from tideglass.connect.formats.json.decode import decode_json
-from tideglass.connect.rows import chunk_of_rows
+from tideglass.connect.in_memory import chunk_of_rows
 from tideglass.core.events import Fields
 from tideglass.core.time import format_ticks
 from tideglass.local import LocalDriver, PartitionBatch

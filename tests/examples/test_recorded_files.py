@@ -14,7 +14,7 @@ from support.local_run import rows_of_job
 from tideglass.cli.main import main
 from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
-from tideglass.project.input_option import given_inputs
+from tideglass.project.input_option import input_options
 from tideglass.project.project import load_project
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def rows() -> list[dict[str, object]]:
 
 def test_the_command_of_the_page_gives_the_rows_it_shows(folder):
     words = command()
-    given = given_inputs([words[words.index("--input") + 1]])
+    given = input_options([words[words.index("--input") + 1]])
     job = plan_job(load_project(folder / "tolls"), RunOptions(inputs=given, once=True, key_groups=2))
     assert job.warnings == ()
     assert rows_of_job(job) == {"perMinute": rows()}

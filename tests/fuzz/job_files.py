@@ -23,7 +23,7 @@ from tideglass.job.directory import JobDirectory
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.report import run_journal
 from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, read_runs
-from tideglass.job.report.status import State, Status, read_status, write_status
+from tideglass.job.report.status import JobState, Status, read_status, write_status
 from tideglass.job.start.decision import StartMode, StartPlan
 from tideglass.job.start.manifest import STATE_FORMAT, Manifest, identity_of, read_manifest, write_manifest
 from tideglass.job.start.read_plan import ReadPlan
@@ -82,7 +82,16 @@ def whole() -> dict[str, bytes]:
         write_status(
             directory,
             Status(
-                "j", 2, State.STOPPED, "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", 7, "host", 1, "m", "c"
+                "j",
+                2,
+                JobState.STOPPED,
+                "2026-01-01T00:00:00Z",
+                "2026-01-01T00:01:00Z",
+                7,
+                "host",
+                1,
+                "m",
+                "c",
             ),
         )
         place = directory.generation(1) / "begun.json"

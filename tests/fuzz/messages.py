@@ -19,7 +19,7 @@ from fuzz.files import ASKED, encoded
 from fuzz.mutation import mutate_bytes
 from fuzz.trial import Trial, holds
 from tideglass.connect.formats.decoded import LINE
-from tideglass.connect.formats.messages import Payload, decode_messages
+from tideglass.connect.formats.payloads import Payload, decode_messages
 from tideglass.core.rows import rows_of
 
 SCHEMA: dict[str, Any] = {

@@ -265,10 +265,10 @@ def test_snapshots_known_from_the_start_give_what_the_kit_gives(seed: int, batch
         share = rows[first : 2 + 58 * (batch + 1) // batches]
         frames.batch({"a": [table(share)]}, known={"r": 4} if batch == 0 else None)
     frames.batch({"a": []}, final=True)
-    given_inputs = [
+    input_options = [
         {"t": r["t"], "d": r["d"], "v": r["v"], "_arrival": r["came"], "_partition": r["p"]} for r in rows
     ]
-    expected = run(LOOKUPS, {"a": given_inputs}, reference={"r": zones}, settings=SETTINGS)
+    expected = run(LOOKUPS, {"a": input_options}, reference={"r": zones}, settings=SETTINGS)
     assert {name: both(rows) for name, rows in frames.rows().items()} == {
         name: both(rows) for name, rows in expected.items()
     }

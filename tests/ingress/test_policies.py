@@ -24,7 +24,7 @@ from tideglass.ingress.decisions import (
     Decision,
 )
 from tideglass.ingress.partition_time import Ingress
-from tideglass.ingress.policies import Placed, idle, place
+from tideglass.ingress.policies import Decided, apply_policies, idle
 from tideglass.plan.policies import Policies
 
 MINUTE = TICKS_PER_MINUTE
@@ -43,9 +43,9 @@ class IdleTime:
     elapsed: int
 
 
-def chunk_of(policies, ingress, events, *, over=False, trace=False) -> Placed:
+def chunk_of(policies, ingress, events, *, over=False, trace=False) -> Decided:
     keys = pa.array([e.key for e in events], type=pa.string()).dictionary_encode()
-    return place(
+    return apply_policies(
         policies,
         ingress,
         np.array([e.arrival for e in events], dtype=np.int64),
@@ -457,7 +457,7 @@ def test_a_partition_that_never_had_an_event_is_silent_since_the_start_it_is_tol
 def test_by_arrival_time_every_event_is_stamped_with_its_arrival_and_no_policy_applies():
     policies = Policies(early_ticks=0, late_ticks=0, out_of_order_ticks=7, drop=True, application_time=False)
     arrivals = np.array([10, 10, 30], dtype=np.int64)
-    placed = place(policies, Ingress(), arrivals, trace=True)
+    placed = apply_policies(policies, Ingress(), arrivals, trace=True)
     assert placed.system_timestamp_ticks.tolist() == [10, 10, 30]
     assert placed.decision.tolist() == [Decision.ACCEPTED] * 3
     assert placed.trace.watermark_after_ticks.tolist() == [10, 10, 30]
@@ -465,11 +465,11 @@ def test_by_arrival_time_every_event_is_stamped_with_its_arrival_and_no_policy_a
 
 def test_by_arrival_time_silence_follows_the_estimated_arrival_at_the_allowance():
     policies = Policies(application_time=False)
-    ingress = place(policies, Ingress(), np.array([MINUTE])).ingress
+    ingress = apply_policies(policies, Ingress(), np.array([MINUTE])).ingress
     assert idle(policies, ingress, 5 * SECOND).watermark_ticks == MINUTE
     silent = idle(policies, ingress, 8 * SECOND)
     assert silent.watermark_ticks == MINUTE + 3 * SECOND
-    placed = place(policies, silent, np.array([MINUTE + SECOND, MINUTE + 4 * SECOND]))
+    placed = apply_policies(policies, silent, np.array([MINUTE + SECOND, MINUTE + 4 * SECOND]))
     assert placed.decision.tolist() == [Decision.ADJUSTED_OUT_OF_ORDER, Decision.ACCEPTED]
     assert placed.system_timestamp_ticks.tolist() == [MINUTE + 3 * SECOND, MINUTE + 4 * SECOND]
 
@@ -503,7 +503,7 @@ def test_a_null_key_and_a_bad_timestamp_are_told_apart_and_the_timestamp_comes_f
 
 def test_a_null_inside_the_dictionary_is_a_null_key():
     keys = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
-    placed = place(Policies(), Ingress(), np.array([0, 0]), np.array([0, 0]), substreams=keys)
+    placed = apply_policies(Policies(), Ingress(), np.array([0, 0]), np.array([0, 0]), substreams=keys)
     assert placed.decision.tolist() == [Decision.ACCEPTED, Decision.DROPPED_NULL_KEY]
 
 
@@ -528,14 +528,14 @@ def test_substreams_at_opposite_ends_of_time_do_not_overflow():
 def test_an_arrival_outside_time_and_arrays_that_do_not_fit_are_refused():
     one = np.zeros(1, dtype=np.int64)
     with pytest.raises(ValueError, match="years 1 to 9999"):
-        place(Policies(), Ingress(), np.array([LAST_TICKS + 1]), one)
+        apply_policies(Policies(), Ingress(), np.array([LAST_TICKS + 1]), one)
     with pytest.raises(ValueError, match="2 event times for 1 arrival times"):
-        place(Policies(), Ingress(), one, np.zeros(2, dtype=np.int64))
+        apply_policies(Policies(), Ingress(), one, np.zeros(2, dtype=np.int64))
     with pytest.raises(ValueError, match="needs an event time"):
-        place(Policies(), Ingress(), one)
+        apply_policies(Policies(), Ingress(), one)
     keys = pa.array(["a"]).dictionary_encode()
     with pytest.raises(ValueError, match="substreams need TIMESTAMP BY"):
-        place(Policies(application_time=False), Ingress(), one, one, substreams=keys)
+        apply_policies(Policies(application_time=False), Ingress(), one, one, substreams=keys)
     with pytest.raises(ValueError, match="late_ticks is -1"):
         Policies(late_ticks=-1)
 
@@ -566,14 +566,14 @@ def test_twenty_thousand_substreams_go_through_state_and_back():
     n = 20_000
     keys = pa.array([f"device {i}" for i in range(n)]).dictionary_encode()
     times = np.arange(n, dtype=np.int64)
-    ingress = place(Policies(), Ingress(), times, times, substreams=keys).ingress
+    ingress = apply_policies(Policies(), Ingress(), times, times, substreams=keys).ingress
     again = Ingress.from_bytes(ingress.to_bytes())
     assert again.substreams.equals(ingress.substreams)
     assert again.substream_watermark_ticks.tolist() == times.tolist()
     # 70 000 keys no longer fit 16-bit codes; the scan must not care.
     many = pa.array([f"device {i % 70_000}" for i in range(140_000)]).dictionary_encode()
     times = np.repeat(np.array([1000, 5], dtype=np.int64), 70_000)
-    placed = place(Policies(), again, np.full(140_000, 10**6), times, substreams=many)
+    placed = apply_policies(Policies(), again, np.full(140_000, 10**6), times, substreams=many)
     assert (placed.decision[70_000:] == Decision.ADJUSTED_OUT_OF_ORDER).all()
     assert placed.system_timestamp_ticks[-1] == 1000
 

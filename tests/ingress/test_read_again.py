@@ -116,7 +116,7 @@ def every_partition() -> dict[str, InputBegin]:
 def begins_behind(stopped: Run, query: str) -> tuple[dict[str, InputBegin], dict[str, dict[str, int]]]:
     """Where a run begins that goes on with one that has stopped, and what it does not read."""
     compiled = Frames(query, SPEC).compiled
-    backs = read_backs(compiled.plan, compiled.topology, behind_watermark=True)
+    backs = read_backs(compiled.plan, compiled.topology, after_watermark=True)
     ticks = stopped.watermark_ticks()
     begins: dict[str, InputBegin] = {}
     firsts: dict[str, dict[str, int]] = {}

@@ -22,7 +22,7 @@ from tideglass.job.lock import RunLock
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.reporter import Reporter, signals
 from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add, read_runs
-from tideglass.job.report.status import State, Status, read_status
+from tideglass.job.report.status import JobState, Status, read_status
 from tideglass.job.start.begin import RunSetup
 from tideglass.job.start.decision import StartMode, StartPlan
 
@@ -82,17 +82,17 @@ def test_states_from_start_to_end(reporter: Reporter):
             metrics.output_rows["counts"] = 1
         assert reporter.starting
         time.sleep(0.6)  # longer than the account takes to look around
-        assert status_of(reporter).state is State.STARTING
+        assert status_of(reporter).state is JobState.STARTING
         with reporter.changing() as metrics:
             metrics.take_partition(report(events=3, rejected=0))
             metrics.output_rows["counts"] = 2
             metrics.batches = 1
         once(lambda: status_of(reporter).batches == 1)
         found = status_of(reporter)
-        assert found.state is State.RUNNING
+        assert found.state is JobState.RUNNING
         assert (found.events, found.rows, found.watermark_delay_seconds) == (3, {"counts": 2}, 5.0)
         assert found.inputs[0].watermark == "1970-01-01T00:00:00.0000000Z"
-    assert status_of(reporter).state is State.STOPPED
+    assert status_of(reporter).state is JobState.STOPPED
     end = end_of(reporter)
     assert (end.how, end.batches, end.events, end.rows) == (Ended.FINISHED, 1, 3, {"counts": 2})
 
@@ -100,16 +100,16 @@ def test_states_from_start_to_end(reporter: Reporter):
 def test_a_run_that_waits_for_its_first_event_runs(reporter: Reporter):
     with reporter:
         reporter.running()
-        once(lambda: status_of(reporter).state is State.RUNNING)
+        once(lambda: status_of(reporter).state is JobState.RUNNING)
         assert status_of(reporter).batches == 0
 
 
 def test_a_run_that_is_asked_to_stop_before_its_first_batch_is_stopping(reporter: Reporter):
     with reporter:
         reporter.request_stop()
-        once(lambda: status_of(reporter).state is State.STOPPING)
+        once(lambda: status_of(reporter).state is JobState.STOPPING)
         reporter.running()
-        assert status_of(reporter).state is State.STOPPING
+        assert status_of(reporter).state is JobState.STOPPING
 
 
 def test_broken_input_degrades_a_run_and_is_its_last_error(reporter: Reporter):
@@ -118,7 +118,7 @@ def test_broken_input_degrades_a_run_and_is_its_last_error(reporter: Reporter):
         with reporter.changing() as metrics:
             metrics.take_partition(report(events=3, rejected=1))
             metrics.batches = 1
-        once(lambda: status_of(reporter).state is State.DEGRADED)
+        once(lambda: status_of(reporter).state is JobState.DEGRADED)
         assert status_of(reporter).error == "1 events of clicks/0 refused: no JSON (the first at 4)"
         assert status_of(reporter).counters["DeserializationError"] == 1
 
@@ -128,7 +128,7 @@ def test_the_file_stop_asks_a_run_to_stop(reporter: Reporter):
         reporter.running()
         reporter.directory.stop.touch()
         assert reporter.stop_requested.wait(20)
-        once(lambda: status_of(reporter).state is State.STOPPING)
+        once(lambda: status_of(reporter).state is JobState.STOPPING)
     assert end_of(reporter).how is Ended.STOPPED
     assert not reporter.directory.stop.exists()
 
@@ -154,7 +154,7 @@ def test_a_first_signal_asks_and_a_second_breaks_off(reporter: Reporter):
     with pytest.raises(KeyboardInterrupt):
         twice()
     assert end_of(reporter).how is Ended.BROKEN_OFF
-    assert status_of(reporter).state is State.STOPPED
+    assert status_of(reporter).state is JobState.STOPPED
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -198,7 +198,7 @@ def test_an_error_ends_a_run_as_failed_with_its_words(reporter: Reporter):
         raise EvaluationError("'three' is no bigint")
     assert (end_of(reporter).how, end_of(reporter).error) == (Ended.FAILED, "'three' is no bigint")
     found = status_of(reporter)
-    assert (found.state, found.error) == (State.FAILED, "'three' is no bigint")
+    assert (found.state, found.error) == (JobState.FAILED, "'three' is no bigint")
 
 
 def test_a_status_of_another_version_is_no_status(reporter: Reporter):

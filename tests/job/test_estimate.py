@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tideglass.cli.estimate import told
+from tideglass.cli.estimate import estimate_lines
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.time import TICKS_PER_HOUR, TICKS_PER_MINUTE, TICKS_PER_SECOND, format_ticks
-from tideglass.job.estimate.estimate import Pace, Stream, estimate, measured, pace_of
+from tideglass.job.estimate.estimate import Pace, PartitionRate, estimate, measured, pace_of
 from tideglass.plan.read_back import ReadBack
 
 HOUR = ReadBack(TICKS_PER_HOUR, 5 * TICKS_PER_MINUTE, None)
-STREAMS = [Stream("in", "0", 1000.0, 100.0), Stream("in", "1", 10.0, 200.0)]
+STREAMS = [PartitionRate("in", "0", 1000.0, 100.0), PartitionRate("in", "1", 10.0, 200.0)]
 
 
 def test_events_are_rate_times_read_back_and_seconds_those_to_start_and_events_by_speed() -> None:
@@ -49,7 +49,7 @@ def test_without_temporal_operators_nothing_is_read_again() -> None:
 
 
 def test_without_an_early_limit_all_there_is_is_read() -> None:
-    stream = Stream("in", "0", 10.0, 1.0, held_ticks=60 * TICKS_PER_SECOND)
+    stream = PartitionRate("in", "0", 10.0, 1.0, held_ticks=60 * TICKS_PER_SECOND)
     (replay,) = estimate([stream], {"in": ReadBack(0, None, None)}, None, {"in": TICKS_PER_HOUR}).replays
     assert (replay.events, replay.is_short) == (600, True)
 
@@ -57,7 +57,7 @@ def test_without_an_early_limit_all_there_is_is_read() -> None:
 @pytest.mark.parametrize(("minutes", "short"), [(64, True), (65, False)])
 def test_a_retention_shorter_than_the_read_back_is_warned_of(minutes: int, short: bool) -> None:
     found = estimate(STREAMS, {"in": HOUR}, Pace(1.0), {"in": minutes * TICKS_PER_MINUTE})
-    warnings = [line for line in told(found, TICKS_PER_MINUTE) if line.startswith("warning")]
+    warnings = [line for line in estimate_lines(found, TICKS_PER_MINUTE) if line.startswith("warning")]
     assert len(warnings) == (2 if short else 0)
     assert not short or "keeps events for 1h4m, a restart needs those of 1h5m" in warnings[0]
 
@@ -65,7 +65,7 @@ def test_a_retention_shorter_than_the_read_back_is_warned_of(minutes: int, short
 def test_an_unknown_speed_is_said() -> None:
     found = estimate(STREAMS, {"in": HOUR}, None, {})
     assert (found.seconds, found.catch_up_seconds(1)) == (None, None)
-    assert "--measure" in told(found, 1)[1]
+    assert "--measure" in estimate_lines(found, 1)[1]
 
 
 def test_rates_are_those_of_the_arrival_times_in_the_files(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_share_rate_and_rest_follow_what_is_read_since_the_start():
 
 def test_nothing_to_catch_up_is_done_at_once():
     nothing = CatchUp("first start", "the beginning", {"clicks": 7}, {"clicks": 7}, 0.0)
-    assert (nothing.done, nothing.behind, nothing.share) == (True, False, 1.0)
+    assert (nothing.done, nothing.has_backlog, nothing.share) == (True, False, 1.0)
 
 
 def test_inputs_whose_units_differ_are_weighed_by_their_events():

@@ -16,7 +16,7 @@ NOTHING = StartFacts(
     inputs=("clicks",),
     outputs=("counts",),
     read_backs={"clicks": ReadBack(100, 30, None)},
-    read_backs_behind={"clicks": ReadBack(110, 30, None)},
+    read_backs_after_stop={"clicks": ReadBack(110, 30, None)},
 )
 START_PLAN = StartPlan(3, False, StartMode.TIME, "asked", {"clicks": 500}, {"counts": 600})
 STOPPED = replace(NOTHING, generation=3, start_plan=START_PLAN, stopped_ticks=800)

@@ -23,7 +23,7 @@ from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.read_from import PartitionBegin
 from tideglass.ingress.reports import PartitionReport, ReaderReport
 from tideglass.ingress.scan import ScanState
-from tideglass.job.options import Job, RunOptions
+from tideglass.job.options import JobPlan, RunOptions
 from tideglass.job.plan import plan_job
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.topic_progress import ENDING, TopicProgress
@@ -137,7 +137,7 @@ def job(
     options: Mapping[str, str] | None = None,
     more: Path | None = None,
     **chosen: Any,
-) -> Job:
+) -> JobPlan:
     """The project's job, its input a topic that is to be followed from its end on.
 
     more: a folder of files beside it.

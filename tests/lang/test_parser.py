@@ -32,13 +32,13 @@ def col(*path: str) -> n.Column:
     return n.Column(tuple(name(part) for part in path))
 
 
-def lit(value: int | float | str | None) -> n.Literal:
-    return n.Literal(value)
+def lit(value: int | float | str | None) -> n.LiteralExpr:
+    return n.LiteralExpr(value)
 
 
-def call(path: str, *args: n.Expr, **more: Any) -> n.Call:
+def call(path: str, *args: n.Expr, **more: Any) -> n.CallExpr:
     *prefix, last = path.split(".")
-    return n.Call(tuple(name(part) for part in prefix), name(last), args, **more)
+    return n.CallExpr(tuple(name(part) for part in prefix), name(last), args, **more)
 
 
 def two(op: str, left: n.Expr, right: n.Expr) -> n.Binary:
@@ -53,8 +53,8 @@ def duration(unit: str, amount: n.Expr | int) -> n.Duration:
     return n.Duration(name(unit), lit(amount) if isinstance(amount, int) else amount)
 
 
-def relation(text: str, alias: str | None = None, **more: Any) -> n.Relation:
-    return n.Relation(name(text), None, name(alias) if alias else None, **more)
+def relation(text: str, alias: str | None = None, **more: Any) -> n.FromItem:
+    return n.FromItem(name(text), None, name(alias) if alias else None, **more)
 
 
 def select(item: str = "a", source: str = "t") -> n.Select:
@@ -100,8 +100,8 @@ EXPRESSIONS: list[tuple[str, n.Expr]] = [
     ("system.timestamp", call("system.timestamp")),
     ("s.timestamp", col("s", "timestamp")),
     ("DATEDIFF(second, a, b)", call("DATEDIFF", col("second"), a, b)),
-    ("cast(a as bigint)", n.Cast(a, "BIGINT")),
-    ("TRY_CAST(a AS nvarchar(max))", n.Cast(a, "NVARCHAR", lenient=True)),
+    ("cast(a as bigint)", n.CastExpr(a, "BIGINT")),
+    ("TRY_CAST(a AS nvarchar(max))", n.CastExpr(a, "NVARCHAR", lenient=True)),
     ("f(a).b", n.Member(call("f", a), name("b"))),
     ("(a).b.0", n.Member(n.Member(a, name("b")), name("0"))),
     ("System.Window().Id", n.Member(call("System.Window"), name("Id"))),
@@ -124,13 +124,13 @@ EXPRESSIONS: list[tuple[str, n.Expr]] = [
     ),
     (
         "topone() over (order by case when a then 0 end desc)",
-        call("topone", over=n.Over((), (n.OrderItem(n.Case(None, ((a, lit(0)),), None), True),))),
+        call("topone", over=n.Over((), (n.OrderItem(n.CaseExpr(None, ((a, lit(0)),), None), True),))),
     ),
     # CASE
-    ("CASE a WHEN 1 THEN 2 ELSE 3 END", n.Case(a, ((lit(1), lit(2)),), lit(3))),
+    ("CASE a WHEN 1 THEN 2 ELSE 3 END", n.CaseExpr(a, ((lit(1), lit(2)),), lit(3))),
     (
         "case when a = 1 then b when c is null then d end",
-        n.Case(None, ((two("=", a, lit(1)), b), (n.IsNull(c), d)), None),
+        n.CaseExpr(None, ((two("=", a, lit(1)), b), (n.IsNull(c), d)), None),
     ),
     # operators, by precedence
     ("a + b * c", two("+", a, two("*", b, c))),
@@ -188,7 +188,7 @@ ITEMS: list[tuple[str, n.Item | n.StarItem]] = [
     ("count(*) over", n.Item(call("count", n.Star()), name("over"))),
 ]
 
-SOURCES: list[tuple[str, n.Relation]] = [
+SOURCES: list[tuple[str, n.FromItem]] = [
     ("i", relation("i")),
     ("[i n] AS j", relation("[i n]", "j")),
     ("i j TIMESTAMP BY a", relation("i", "j", timestamp_by=n.TimestampBy(a))),
@@ -203,22 +203,25 @@ SOURCES: list[tuple[str, n.Relation]] = [
         "i TIMESTAMP BY b OVER c PARTITION BY a INTO 4",
         relation("i", timestamp_by=n.TimestampBy(b, (c,)), partition_by=n.PartitionBy((a,), 4)),
     ),
-    ("(SELECT a FROM t) AS d", n.Relation(None, select(), name("d"))),
-    ("(SELECT a FROM t UNION SELECT b FROM t)", n.Relation(None, n.Union((select(), select("b"))))),
+    ("(SELECT a FROM t) AS d", n.FromItem(None, select(), name("d"))),
+    ("(SELECT a FROM t UNION SELECT b FROM t)", n.FromItem(None, n.UnionQuery((select(), select("b"))))),
 ]
 
 equal = two("=", a, b)
-JOINS: list[tuple[str, n.Join | n.Apply]] = [
-    ("JOIN j ON a = b", n.Join("INNER", relation("j"), equal)),
+JOINS: list[tuple[str, n.JoinClause | n.ApplyClause]] = [
+    ("JOIN j ON a = b", n.JoinClause("INNER", relation("j"), equal)),
     (
         "INNER JOIN j k TIMESTAMP BY x ON a = b",
-        n.Join("INNER", relation("j", "k", timestamp_by=n.TimestampBy(x)), equal),
+        n.JoinClause("INNER", relation("j", "k", timestamp_by=n.TimestampBy(x)), equal),
     ),
-    ("LEFT JOIN j ON a = b", n.Join("LEFT", relation("j"), equal)),
-    ("LEFT OUTER JOIN j ON a = b", n.Join("LEFT", relation("j"), equal)),
-    ("CROSS JOIN j", n.Join("CROSS", relation("j"), None)),
-    ("CROSS APPLY GetArrayElements(x) AS e", n.Apply("CROSS", name("GetArrayElements"), x, name("e"))),
-    ("OUTER APPLY GetRecordProperties(x) AS e", n.Apply("OUTER", name("GetRecordProperties"), x, name("e"))),
+    ("LEFT JOIN j ON a = b", n.JoinClause("LEFT", relation("j"), equal)),
+    ("LEFT OUTER JOIN j ON a = b", n.JoinClause("LEFT", relation("j"), equal)),
+    ("CROSS JOIN j", n.JoinClause("CROSS", relation("j"), None)),
+    ("CROSS APPLY GetArrayElements(x) AS e", n.ApplyClause("CROSS", name("GetArrayElements"), x, name("e"))),
+    (
+        "OUTER APPLY GetRecordProperties(x) AS e",
+        n.ApplyClause("OUTER", name("GetRecordProperties"), x, name("e")),
+    ),
 ]
 
 
@@ -313,7 +316,9 @@ SCRIPTS: list[tuple[str, n.Script]] = [
     ("SELECT a FROM t HAVING a = b", n.Script(statements=(dataclasses.replace(select(), having=equal),))),
     (
         "SELECT a FROM t UNION (SELECT b FROM t UNION SELECT c FROM t) UNION SELECT d FROM t",
-        n.Script(statements=(n.Union((select(), n.Union((select("b"), select("c"))), select("d"))),)),
+        n.Script(
+            statements=(n.UnionQuery((select(), n.UnionQuery((select("b"), select("c"))), select("d"))),)
+        ),
     ),
     (
         "WITH s AS (SELECT a FROM t), [u v] AS ((SELECT b FROM s)) SELECT c FROM s",
@@ -395,13 +400,13 @@ def test_an_item_reads_as_its_tree(text: str, tree: n.Item | n.StarItem) -> None
 
 
 @pytest.mark.parametrize(("text", "tree"), SOURCES)
-def test_a_source_reads_as_its_tree(text: str, tree: n.Relation) -> None:
+def test_a_source_reads_as_its_tree(text: str, tree: n.FromItem) -> None:
     assert first(f"SELECT a FROM {text}").source == tree
-    assert first(f"SELECT a FROM t JOIN {text} ON a = b").joins == (n.Join("INNER", tree, equal),)
+    assert first(f"SELECT a FROM t JOIN {text} ON a = b").joins == (n.JoinClause("INNER", tree, equal),)
 
 
 @pytest.mark.parametrize(("text", "tree"), JOINS)
-def test_a_join_reads_as_its_tree(text: str, tree: n.Join | n.Apply) -> None:
+def test_a_join_reads_as_its_tree(text: str, tree: n.JoinClause | n.ApplyClause) -> None:
     assert first(f"SELECT a FROM t {text} {text} WHERE a = b").joins == (tree, tree)
 
 
@@ -485,11 +490,11 @@ def test_the_text_of_a_span_is_the_node(text: str) -> None:
                 assert piece.endswith("*")
             case n.Name():
                 assert piece.strip("['\"]").replace("]]", "]").replace('""', '"') == node.text.strip('[]"')
-            case n.Select() | n.Union():
+            case n.Select() | n.UnionQuery():
                 assert parse(Source(piece)).statements == (node,)
-            case n.Relation():
+            case n.FromItem():
                 assert first(f"SELECT a FROM {piece}").source == node
-            case n.Join() | n.Apply():
+            case n.JoinClause() | n.ApplyClause():
                 assert first(f"SELECT a FROM t {piece}").joins == (node,)
             case n.Item():
                 assert first(f"SELECT {piece} FROM t").items == (node,)
@@ -504,11 +509,11 @@ def test_the_text_of_a_span_is_the_node(text: str) -> None:
                 members = node.members if isinstance(node, n.WindowsCall) else (node,)
                 if not getattr(node, "over", ()):
                     assert first(f"SELECT a FROM t GROUP BY {wrapped}").group_by == (n.WindowsCall(members),)
-            case n.Literal() if piece.startswith('"'):
+            case n.LiteralExpr() if piece.startswith('"'):
                 assert piece.strip('"') == node.value
             case (
-                n.Literal() | n.Column() | n.Member() | n.Call() | n.Cast() | n.Unary() | n.Binary() | n.Like()
-                | n.Between() | n.IsNull() | n.In() | n.Case()
+                n.LiteralExpr() | n.Column() | n.Member() | n.CallExpr() | n.CastExpr() | n.Unary() | n.Binary() | n.Like()
+                | n.Between() | n.IsNull() | n.In() | n.CaseExpr()
             ):  # fmt: skip
                 assert first(f"SELECT a FROM t WHERE {piece}").where == node
             case n.Step():

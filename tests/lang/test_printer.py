@@ -46,7 +46,7 @@ literals = st.one_of(
     st.integers(min_value=0, max_value=2**63 - 1),
     st.floats(min_value=0, allow_nan=False, allow_infinity=False),
     st.text(max_size=5),
-).map(n.Literal)
+).map(n.LiteralExpr)
 
 
 def tuples(of: st.SearchStrategy[Any], least: int = 0, most: int = 2) -> st.SearchStrategy[Any]:
@@ -67,9 +67,9 @@ def compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         limit=maybe(durations),
         when=maybe(inner),
     )
-    calls = st.builds(n.Call, tuples(names, most=1), names, tuples(inner), st.just(False), maybe(overs))
-    one_argument = st.builds(n.Call, st.just(()), names, tuples(inner, 1, 1), st.just(True), maybe(overs))
-    star = st.builds(n.Call, st.just(()), names, st.just((n.Star(),)), st.just(False), maybe(overs))
+    calls = st.builds(n.CallExpr, tuples(names, most=1), names, tuples(inner), st.just(False), maybe(overs))
+    one_argument = st.builds(n.CallExpr, st.just(()), names, tuples(inner, 1, 1), st.just(True), maybe(overs))
+    star = st.builds(n.CallExpr, st.just(()), names, st.just((n.Star(),)), st.just(False), maybe(overs))
     types = st.sampled_from(["BIGINT", "FLOAT", "NVARCHAR", "DATETIME", "BIT", "RECORD", "ARRAY"])
     binary = st.sampled_from(
         ["+", "-", "*", "/", "%", "&", "|", "^", "=", "<>", ">", ">=", "<", "<=", "AND", "OR"]
@@ -79,7 +79,7 @@ def compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         one_argument,
         star,
         st.builds(n.Member, inner, members),
-        st.builds(n.Cast, inner, types, st.booleans()),
+        st.builds(n.CastExpr, inner, types, st.booleans()),
         st.builds(n.Unary, st.sampled_from(["-", "+", "~", "NOT"]), inner),
         st.builds(n.Binary, binary, inner, inner),
         st.builds(n.Binary, binary, inner, inner),
@@ -87,7 +87,7 @@ def compound(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(n.Between, inner, inner, inner, st.booleans()),
         st.builds(n.IsNull, inner, st.booleans()),
         st.builds(n.In, inner, tuples(inner, 1, 2), st.booleans()),
-        st.builds(n.Case, maybe(inner), tuples(st.tuples(inner, inner), 1, 2), maybe(inner)),
+        st.builds(n.CaseExpr, maybe(inner), tuples(st.tuples(inner, inner), 1, 2), maybe(inner)),
     )
 
 
@@ -110,7 +110,7 @@ windows_calls = tuples(
     st.builds(
         lambda window, name: n.WindowCall(window.kind, window.args, window.over, name),
         windows() | st.just(n.WindowCall("snapshot", ())),
-        maybe(st.text(max_size=3).map(n.Literal)),
+        maybe(st.text(max_size=3).map(n.LiteralExpr)),
     ),
     least=1,
 ).map(n.WindowsCall)
@@ -141,13 +141,13 @@ def selects(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> n.Select:
     stamps = maybe(st.builds(n.TimestampBy, expressions, tuples(small)))
     partitions = maybe(st.builds(n.PartitionBy, tuples(small, 1), maybe(st.integers(0, 99))))
     relations = st.one_of(
-        st.builds(n.Relation, names, st.none(), maybe(names), stamps, partitions),
-        st.builds(n.Relation, st.none(), inner, maybe(names), stamps, partitions),
+        st.builds(n.FromItem, names, st.none(), maybe(names), stamps, partitions),
+        st.builds(n.FromItem, st.none(), inner, maybe(names), stamps, partitions),
     )
     joins = st.one_of(
-        st.builds(n.Join, st.sampled_from(["INNER", "LEFT"]), relations, expressions),
-        st.builds(n.Join, st.just("CROSS"), relations, st.none()),
-        st.builds(n.Apply, st.sampled_from(["CROSS", "OUTER"]), names, small, names),
+        st.builds(n.JoinClause, st.sampled_from(["INNER", "LEFT"]), relations, expressions),
+        st.builds(n.JoinClause, st.just("CROSS"), relations, st.none()),
+        st.builds(n.ApplyClause, st.sampled_from(["CROSS", "OUTER"]), names, small, names),
     )
     matches = st.builds(
         n.MatchRecognize,
@@ -170,9 +170,9 @@ def selects(draw: st.DrawFn, inner: st.SearchStrategy[Any]) -> n.Select:
     )
 
 
-bare = st.builds(n.Select, tuples(items, 1, 1), st.none(), st.builds(n.Relation, names))
+bare = st.builds(n.Select, tuples(items, 1, 1), st.none(), st.builds(n.FromItem, names))
 queries: st.SearchStrategy[Any] = st.recursive(
-    bare, lambda inner: selects(inner) | tuples(inner, 2, 3).map(n.Union), max_leaves=3
+    bare, lambda inner: selects(inner) | tuples(inner, 2, 3).map(n.UnionQuery), max_leaves=3
 )
 table_columns = st.builds(n.TableColumn, names, st.sampled_from(["BIGINT", "NVARCHAR", "RECORD"]))
 scripts = st.builds(
@@ -238,8 +238,8 @@ def test_a_condition_in_a_select_list_is_not_taken_for_an_alias() -> None:
 
 
 def test_windows_of_one_unit_take_the_short_form() -> None:
-    call = group_items([n.Call((), n.Name("tumbling"), (n.Column((n.Name("s"),)), n.Literal(3)))])
-    select = n.Select((n.StarItem(),), None, n.Relation(n.Name("t")), group_by=call)
+    call = group_items([n.CallExpr((), n.Name("tumbling"), (n.Column((n.Name("s"),)), n.LiteralExpr(3)))])
+    select = n.Select((n.StarItem(),), None, n.FromItem(n.Name("t")), group_by=call)
     assert print_script(n.Script(statements=(select,))).splitlines()[-1] == "GROUP BY TumblingWindow(s, 3);"
 
 

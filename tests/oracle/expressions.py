@@ -95,13 +95,13 @@ class Scope:
         if answered:
             return value
         match expr:
-            case n.Literal():
+            case n.LiteralExpr():
                 return expr.value
             case n.Column():
                 return self.column(expr)
             case n.Member():
                 return walk(self.value(expr.base), [expr.name.text])
-            case n.Cast():
+            case n.CastExpr():
                 try:
                     return cast(self.value(expr.expr), expr.type)
                 except CastFailed as failure:
@@ -110,7 +110,7 @@ class Scope:
                     raise OracleError(str(failure)) from None
             case n.Unary(op="NOT") | n.Like() | n.Between() | n.IsNull() | n.In():
                 return self.true(expr)
-            case n.Unary(op="-", operand=n.Literal(value=int(number))):
+            case n.Unary(op="-", operand=n.LiteralExpr(value=int(number))):
                 return -number
             case n.Unary():
                 return scalars.unary(expr.op, self.value(expr.operand))
@@ -118,9 +118,9 @@ class Scope:
                 return self.true(expr)
             case n.Binary():
                 return scalars.arithmetic(expr.op, self.value(expr.left), self.value(expr.right))
-            case n.Case():
+            case n.CaseExpr():
                 return self.case(expr)
-            case n.Call():
+            case n.CallExpr():
                 return self.call(expr)
         raise OracleError(f"no value: {expr}")
 
@@ -189,7 +189,7 @@ class Scope:
             raise failures[0]
         return values
 
-    def case(self, expr: n.Case) -> Value:
+    def case(self, expr: n.CaseExpr) -> Value:
         for when, then in expr.branches:
             if expr.operand is None:
                 chosen = self.true(when)
@@ -199,7 +199,7 @@ class Scope:
                 return self.value(then)
         return None if expr.otherwise is None else self.value(expr.otherwise)
 
-    def call(self, expr: n.Call) -> Value:
+    def call(self, expr: n.CallExpr) -> Value:
         name, prefix = expr.name.text.lower(), ".".join(part.text for part in expr.prefix).lower()
         if prefix == "system" and name == "timestamp":
             return Instant(self.time)
@@ -225,7 +225,7 @@ class Scope:
     def metadata(self, args: Sequence[n.Expr]) -> Value:
         """GetMetadataPropertyValue (4.9): see `tests.oracle.metadata`."""
         alias, path = args
-        if not isinstance(alias, n.Column) or not isinstance(path, n.Literal):
+        if not isinstance(alias, n.Column) or not isinstance(path, n.LiteralExpr):
             raise OracleError("an input and a path are wanted")
         bound = self.source(alias.path[0].text)
         if bound is None or bound.row is None:
@@ -234,7 +234,7 @@ class Scope:
 
     # ------------------------------------------------------------ analytic functions (4.2)
 
-    def history(self, expr: n.Call) -> list[Scope]:
+    def history(self, expr: n.CallExpr) -> list[Scope]:
         """Scopes of all rows of the source `expr` speaks of, up to and including the current one."""
         aliases = [c.path[0].text.lower() for c in columns_in(expr) if len(c.path) > 1]
         named = [b for b in self.sources if b.alias.lower() in aliases]
@@ -246,7 +246,7 @@ class Scope:
             for i, row in enumerate(bound.stream[: bound.position + 1])
         ]
 
-    def refuses(self, expr: n.Call) -> bool:
+    def refuses(self, expr: n.CallExpr) -> bool:
         """False; raises OracleError for a row that an analytic function cannot take."""
         over = expr.over or n.Over()
         for key in over.partition_by:
@@ -260,7 +260,7 @@ class Scope:
                 self.value(expr.args[0])
         return False
 
-    def analytic(self, expr: n.Call) -> Value:
+    def analytic(self, expr: n.CallExpr) -> Value:
         name, over = expr.name.text.lower(), expr.over or n.Over()
         seen = self.history(expr)
         if not seen:
@@ -296,7 +296,7 @@ class Scope:
         return aggregate(expr, recent)
 
 
-def anomaly(expr: n.Call, current: Scope, matching: Sequence[Scope]) -> Value:
+def anomaly(expr: n.CallExpr, current: Scope, matching: Sequence[Scope]) -> Value:
     """The detector's record for the current row; NULL if it does not match or has no value (4.3)."""
     assert expr.over is not None
     assert expr.over.limit is not None
@@ -315,7 +315,7 @@ def anomaly(expr: n.Call, current: Scope, matching: Sequence[Scope]) -> Value:
     )
 
 
-def isfirst(expr: n.Call, current: Scope, matching: Sequence[Scope]) -> int:
+def isfirst(expr: n.CallExpr, current: Scope, matching: Sequence[Scope]) -> int:
     """1 for the first matching row of its interval (start, end], aligned like a tumbling window."""
     if current not in matching:
         return 0
@@ -381,13 +381,13 @@ def canonical(node: Any, aliases: set[str]) -> Any:
 # ---------------------------------------------------------------- aggregates over scopes (4.1)
 
 
-def is_users(call: n.Call) -> bool:
+def is_users(call: n.CallExpr) -> bool:
     """Whether the aggregate is one of the user, `uda.name`."""
     return [part.text.lower() for part in call.prefix] == ["uda"]
 
 
 def is_aggregate(expr: n.Expr) -> bool:
-    return isinstance(expr, n.Call) and (
+    return isinstance(expr, n.CallExpr) and (
         is_users(expr)
         or (
             not expr.prefix
@@ -397,9 +397,9 @@ def is_aggregate(expr: n.Expr) -> bool:
     )
 
 
-def calls_in(node: Any) -> Iterator[n.Call]:
+def calls_in(node: Any) -> Iterator[n.CallExpr]:
     """All calls inside a piece of the syntax tree, the outer before the inner."""
-    if isinstance(node, n.Call):
+    if isinstance(node, n.CallExpr):
         yield node
     if isinstance(node, tuple):
         for item in node:
@@ -409,21 +409,21 @@ def calls_in(node: Any) -> Iterator[n.Call]:
             yield from calls_in(getattr(node, part.name))
 
 
-def aggregates_in(node: Any) -> list[n.Call]:
+def aggregates_in(node: Any) -> list[n.CallExpr]:
     return [call for call in calls_in(node) if is_aggregate(call)]
 
 
-def analytics_in(select: n.Select) -> list[n.Call]:
+def analytics_in(select: n.Select) -> list[n.CallExpr]:
     parts = (select.items, select.where, select.group_by, select.having)
     return [call for call in calls_in(parts) if is_analytic(call)]
 
 
-def is_analytic(call: n.Call) -> bool:
+def is_analytic(call: n.CallExpr) -> bool:
     name = call.name.text.lower()
     return name in ANALYTIC or (name in aggregates.NAMES and bool(call.over and call.over.limit))
 
 
-def aggregate(expr: n.Call, scopes: Sequence[Scope]) -> Value:
+def aggregate(expr: n.CallExpr, scopes: Sequence[Scope]) -> Value:
     """The aggregate of its argument over the rows."""
     name = expr.name.text.lower()
     arguments = [a for a in expr.args if not isinstance(a, n.Star)]
@@ -450,7 +450,7 @@ def aggregate(expr: n.Call, scopes: Sequence[Scope]) -> Value:
     if expr.distinct:
         values = aggregates.distinct(values)
     if name in ("min", "max"):
-        as_text = isinstance(arguments[0], n.Cast) and arguments[0].type.upper().startswith("NVARCHAR")
+        as_text = isinstance(arguments[0], n.CastExpr) and arguments[0].type.upper().startswith("NVARCHAR")
         return aggregates.extreme(values, as_text, -1 if name == "min" else 1)
     return aggregates.SIMPLE[name](values)
 
@@ -475,7 +475,7 @@ class GroupScope(Scope):
     def intercept(self, expr: n.Expr) -> tuple[bool, Value]:
         if is_aggregate(expr):
             return True, aggregate(expr, self.members)
-        if isinstance(expr, n.Call) and [p.text.lower() for p in expr.prefix] == ["system"]:
+        if isinstance(expr, n.CallExpr) and [p.text.lower() for p in expr.prefix] == ["system"]:
             if expr.name.text.lower() == "timestamp":
                 return True, Instant(self.end)  # also when it is a key (A-28)
             if expr.name.text.lower() == "window":
@@ -490,8 +490,12 @@ class GroupScope(Scope):
             if len(expr.path) == 1 and expr.path[0].text.lower() in self.aliases:
                 return True, self.value(self.aliases[expr.path[0].text.lower()])
             raise OracleError(f"{meaning[1:]} is neither a key nor an aggregate")
-        if isinstance(expr, n.Call) and expr.name.text.lower() in scalars.TAKES_DATE_PART and not expr.prefix:
-            part = n.Literal(date_part(expr.args[0]))
+        if (
+            isinstance(expr, n.CallExpr)
+            and expr.name.text.lower() in scalars.TAKES_DATE_PART
+            and not expr.prefix
+        ):
+            part = n.LiteralExpr(date_part(expr.args[0]))
             arguments = [part.value, *map(self.value, expr.args[1:])]
             return True, None if None in arguments else scalars.FUNCTIONS[expr.name.text.lower()](*arguments)
         return False, None

@@ -91,14 +91,14 @@ class Interpreter:
 
     def query(self, query: n.Query) -> list[Row]:
         match query:
-            case n.Union():
+            case n.UnionQuery():
                 return in_order(row for term in query.terms for row in self.query(term))
             case n.Select():
                 return self.select(query)
 
     # ------------------------------------------------------------ FROM
 
-    def relation(self, relation: n.Relation) -> list[Row]:
+    def relation(self, relation: n.FromItem) -> list[Row]:
         """Rows of an input, a step or a query in parentheses, in order."""
         if relation.query is not None:
             return in_order(self.query(relation.query))
@@ -116,7 +116,7 @@ class Interpreter:
             return self.done[step]
         return self.read_input(name, relation)
 
-    def read_input(self, name: str, relation: n.Relation) -> list[Row]:
+    def read_input(self, name: str, relation: n.FromItem) -> list[Row]:
         known = lookup(self.inputs, name)
         if known is None:
             raise OracleError(f"no input is named {name!r}")
@@ -153,7 +153,7 @@ class Interpreter:
                     return None
         return values
 
-    def bindings(self, relation: n.Relation) -> list[Bound]:
+    def bindings(self, relation: n.FromItem) -> list[Bound]:
         assert relation.name is not None or relation.alias is not None
         name = relation.alias or relation.name
         rows = self.relation(relation)
@@ -167,7 +167,7 @@ class Interpreter:
             if b.row is not None
         ]
         for item in select.joins:
-            if isinstance(item, n.Apply):
+            if isinstance(item, n.ApplyClause):
                 scopes = [applied for scope in scopes for applied in self.apply(scope, item)]
             elif (name := item.relation.name) and (table := lookup(self.reference, name.text)):
                 scopes = joins.reference_join(
@@ -193,7 +193,7 @@ class Interpreter:
         rows = [b.row for b in kept if b.row is not None]
         return [replace(b, stream=rows, position=i) for i, b in enumerate(kept)]
 
-    def apply(self, scope: Scope, item: n.Apply) -> list[Scope]:
+    def apply(self, scope: Scope, item: n.ApplyClause) -> list[Scope]:
         """One row per element or field (2.11)."""
         rows: list[Row | None] | None = self.attempt(lambda: list(self.members(scope, item)), None)
         if rows is None:
@@ -213,7 +213,7 @@ class Interpreter:
             for i, row in enumerate(rows)
         ]
 
-    def members(self, scope: Scope, item: n.Apply) -> Iterator[Row]:
+    def members(self, scope: Scope, item: n.ApplyClause) -> Iterator[Row]:
         value = scope.value(item.arg)
         if value is not None and APPLIED[item.function.text.lower()][0] == "ArrayIndex":
             elements = enumerate(array_argument(value))
@@ -370,7 +370,9 @@ def is_named(name: str, keys: Sequence[n.GroupItem]) -> bool:
 
 
 def is_timestamp(expr: n.Expr) -> bool:
-    return canonical(expr, set()) == canonical(n.Call((n.Name("System"),), n.Name("Timestamp"), ()), set())
+    return canonical(expr, set()) == canonical(
+        n.CallExpr((n.Name("System"),), n.Name("Timestamp"), ()), set()
+    )
 
 
 def window_of(call: n.WindowCall) -> Window:
@@ -382,7 +384,7 @@ def window_of(call: n.WindowCall) -> Window:
 
 def output_name(query: n.Query) -> str | None:
     """INTO of the first SELECT names the output of a whole union (A-38)."""
-    if isinstance(query, n.Union):
+    if isinstance(query, n.UnionQuery):
         return next((name for name in map(output_name, query.terms) if name), None)
     return query.into.text if query.into else None
 
@@ -410,7 +412,9 @@ def item_names(select: n.Select, level: tuple[int, int]) -> list[str]:
 def alias_of(item: n.Item, level: tuple[int, int]) -> str:
     """The name AS gives; that of a metadata property is in lower case below level 1.2 (4.9, 5.5)."""
     assert item.alias is not None
-    is_metadata = isinstance(item.expr, n.Call) and item.expr.name.text.lower() == "getmetadatapropertyvalue"
+    is_metadata = (
+        isinstance(item.expr, n.CallExpr) and item.expr.name.text.lower() == "getmetadatapropertyvalue"
+    )
     return item.alias.text.lower() if is_metadata and level < (1, 2) else item.alias.text
 
 
@@ -421,9 +425,9 @@ def default_name(expr: n.Expr, position: int, level: tuple[int, int]) -> str:
             return name.lower() if level == (1, 0) else name
         case n.Member():
             return expr.name.text
-        case n.Call():
+        case n.CallExpr():
             return expr.name.text.lower()
-        case n.Cast():
+        case n.CastExpr():
             return "try_cast" if expr.lenient else "cast"
         case _:
             return f"column{position}"

@@ -31,7 +31,7 @@ class OnScope(Scope):
 
 def bound_sides(expr: n.Expr) -> tuple[str, str, str] | None:
     """(part, first source, second source) of a DATEDIFF over two bare names."""
-    if not (isinstance(expr, n.Call) and expr.name.text.lower() == "datediff" and len(expr.args) == 3):
+    if not (isinstance(expr, n.CallExpr) and expr.name.text.lower() == "datediff" and len(expr.args) == 3):
         return None
     part, first, second = expr.args
     if (
@@ -81,7 +81,7 @@ def upper_bounds(on: n.Expr, right_alias: str) -> list[int]:
 
 def temporal_join(
     lefts: Sequence[Scope],
-    join: n.Join,
+    join: n.JoinClause,
     rights: Sequence[Bound],
     level: tuple[int, int],
     attempt: Callable[[Callable[[], bool], bool], bool],
@@ -132,7 +132,7 @@ def holding(snapshots: Sequence[tuple[str | None, list[dict[str, Any]]]], time: 
 
 def reference_join(
     lefts: Sequence[Scope],
-    join: n.Join,
+    join: n.JoinClause,
     table: Reference,
     accept: Callable[[dict[str, Value]], dict[str, Value] | None],
     settings: Settings,

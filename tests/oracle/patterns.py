@@ -30,7 +30,7 @@ class MatchScope(Scope):
         super().__init__(last, row.time, row.order, level)
 
     def intercept(self, expr: n.Expr) -> tuple[bool, Value]:
-        if not isinstance(expr, n.Call) or expr.prefix:
+        if not isinstance(expr, n.CallExpr) or expr.prefix:
             return False, None
         function = expr.name.text.lower()
         if function == "classifier":

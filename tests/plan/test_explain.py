@@ -63,9 +63,9 @@ def test_an_exchange_tells_columns_and_spread_of_what_it_carries() -> None:
         "GROUP BY k, TumblingWindow(second, 10)) "
         "SELECT COUNT(DISTINCT k) AS c, MAX(m) AS m INTO o FROM w GROUP BY TumblingWindow(minute, 1)"
     )
-    assert (first.way.split(": ")[1], first.spread) == ("scan to stage 1", "by hash of k to 4 key groups")
+    assert (first.route.split(": ")[1], first.spread) == ("scan to stage 1", "by hash of k to 4 key groups")
     assert (first.columns, first.rows.split(":")[0]) == (("k", "COUNT(*)", "AVG(v)"), "partial aggregates")
-    assert (second.way.split(": ")[1], second.spread) == ("stage 1 to stage 2", "all to one key group")
+    assert (second.route.split(": ")[1], second.spread) == ("stage 1 to stage 2", "all to one key group")
     assert second.columns[0].startswith("COUNT(DISTINCT")
 
 

@@ -16,7 +16,7 @@ from support.local_run import rows_of_job
 from tideglass.cli.main import main
 from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
-from tideglass.project.input_option import given_inputs
+from tideglass.project.input_option import input_options
 from tideglass.project.project import load_project
 
 PROJECTS = Path(__file__).parent.parent / "fixtures" / "projects"
@@ -41,7 +41,7 @@ def test_a_project_as_it_is_found_runs_to_its_rows(name, monkeypatch):
     settings = project.settings
     given = wanted.get("settings", {})
     assert {key: getattr(settings, key) for key in given} == given
-    options = RunOptions(inputs=given_inputs(wanted.get("inputs")), once=True, key_groups=2)
+    options = RunOptions(inputs=input_options(wanted.get("inputs")), once=True, key_groups=2)
     job = plan_job(project, options)
     assert rows_of_job(job) == wanted["rows"]
     assert job.warnings == ()

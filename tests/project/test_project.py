@@ -12,8 +12,8 @@ from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
 from tideglass.plan.expressions import Call, Cast, Ref
 from tideglass.plan.expressions import Path as FieldPath
+from tideglass.project.file_reader import project_path
 from tideglass.project.project import load_project
-from tideglass.project.reading import project_path
 
 BOM = "\ufeff"
 

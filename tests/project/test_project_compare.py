@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tideglass.core.errors import ProjectError
 from tideglass.project.compare import Difference, differences, same_value
-from tideglass.project.rows import parse_csv_rows, parse_json_rows
 from tideglass.project.test_cases import case_inputs, case_reference, judge, load_test_config, summary
+from tideglass.project.test_rows import parse_csv_rows, parse_json_rows
 
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-3, 3), st.sampled_from([0.5, 1.0]), st.text("ab", max_size=2)

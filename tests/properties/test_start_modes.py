@@ -110,14 +110,14 @@ def _texts(table: pa.Table, from_ticks: int) -> list[str]:
     ]
 
 
-def begin_at(trial: Trial, ticks: int, *, behind_watermark: bool = False) -> Begin:
+def begin_at(trial: Trial, ticks: int, *, after_watermark: bool = False) -> Begin:
     compiled = compiled_for(
         trial.query, trial.inputs, trial.settings, reference=trial.reference, functions=trial.functions
     )
-    backs = read_backs(compiled.plan, compiled.topology, behind_watermark=behind_watermark)
+    backs = read_backs(compiled.plan, compiled.topology, after_watermark=after_watermark)
     return Begin(
         {name: back.read_from_ticks(ticks) for name, back in backs.items()},
-        {} if behind_watermark else dict.fromkeys(compiled.topology.outputs, ticks),
+        {} if after_watermark else dict.fromkeys(compiled.topology.outputs, ticks),
         raised_from_ticks={name: back.raised_from_ticks(ticks) for name, back in backs.items()},
     )
 
@@ -127,7 +127,7 @@ def behind(first: Played, trial: Trial, idle_periods: Mapping[Place, list[IdlePe
     assert first.stop is not None
     least_ticks = min(first.stop.watermark_ticks.values())
     reached = least_ticks > BEFORE_ALL_TICKS
-    begin = begin_at(trial, least_ticks, behind_watermark=True) if reached else Begin()
+    begin = begin_at(trial, least_ticks, after_watermark=True) if reached else Begin()
     return replace(begin, idle_periods=idle_periods, behind=first.stop)
 
 

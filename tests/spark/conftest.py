@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tideglass.spark.session.java import find_java
-from tideglass.spark.session.session import local_session
+from tideglass.spark.session.spark_session import local_session
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "kafka"))
 

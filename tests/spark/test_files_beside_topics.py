@@ -288,7 +288,7 @@ class Run:
         for report in scanned:
             self.idle_journal.take(report)
         checkpoint, source = self.state / "checkpoint", self.source()
-        self.place = self.place.behind(self.batches, checkpoint, ("a",), scanned)
+        self.place = self.place.after(self.batches, checkpoint, ("a",), scanned)
         self.place.save(self.state)
         inputs, began = source.job.inputs, self.read_plan.read_plan
         read = positions_after(self.batches, checkpoint, inputs, began, self.place)

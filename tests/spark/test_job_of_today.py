@@ -20,7 +20,7 @@ from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.run_journal import read_runs
 from tideglass.job.start.manifest import STATE_FORMAT
-from tideglass.spark.session.session import local_session
+from tideglass.spark.session.spark_session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

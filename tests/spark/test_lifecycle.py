@@ -15,7 +15,7 @@ import pytest
 from support.project_on_disk import QUERY, OnDisk, disordered
 from tideglass.job.directory import JobDirectory
 from tideglass.job.report.run_journal import Ended, read_runs
-from tideglass.job.report.status import State, read_status
+from tideglass.job.report.status import JobState, read_status
 
 SETTINGS = {"late_seconds": 5, "out_of_order_seconds": 2}
 
@@ -80,7 +80,7 @@ def test_a_job_lives_through_start_stop_change_kill_and_restart(project: OnDisk)
         assert status is not None
         os.kill(status.pid, 9)
         killed = wait_until_gone(directory)
-        assert killed.state is State.FAILED
+        assert killed.state is JobState.FAILED
         assert killed.error is not None
         assert "ended without a word" in killed.error
 
@@ -100,7 +100,7 @@ def wait_until_gone(directory: JobDirectory) -> Any:
     """The status once the process that was killed holds the lock no more."""
     for _ in range(100):
         status = read_status(directory)
-        if status is not None and status.state is State.FAILED:
+        if status is not None and status.state is JobState.FAILED:
             return status
         time.sleep(0.1)
     raise AssertionError("the lock of a killed process is still held")

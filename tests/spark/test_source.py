@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from support.project_on_disk import event, write
 from support.times import at, ticks_at
 from tideglass.connect.files.input import FileInput
-from tideglass.connect.rows import RowsInput
+from tideglass.connect.in_memory import RowsInput
 from tideglass.connect.source import StreamInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError

@@ -11,7 +11,7 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, QueryError, Source
 from tideglass.lang.parser import parse
 from tideglass.plan.expressions import Expr, Literal, Path, Ref
-from tideglass.plan.nodes import Aggregate, Filter, Named, Node, Plan, Project, Scan
+from tideglass.plan.nodes import Aggregate, Filter, InputScan, Named, Node, Plan, Projection
 
 PAYLOAD = Ref("$payload")
 TIME = Ref("$ts")
@@ -37,10 +37,10 @@ def node(text: str, inputs: Mapping[str, InputInfo] | None = None, level: str = 
     return output.node
 
 
-def project(text: str, inputs: Mapping[str, InputInfo] | None = None, level: str = "1.2") -> Project:
+def project(text: str, inputs: Mapping[str, InputInfo] | None = None, level: str = "1.2") -> Projection:
     """The SELECT list of the only statement."""
     top = node(text, inputs, level)
-    assert isinstance(top, Project)
+    assert isinstance(top, Projection)
     return top
 
 
@@ -69,10 +69,10 @@ def aggregate(text: str, inputs: Mapping[str, InputInfo] | None = None) -> Aggre
     return below
 
 
-def scan(text: str, inputs: Mapping[str, InputInfo] | None = None, level: str = "1.2") -> Scan:
+def scan(text: str, inputs: Mapping[str, InputInfo] | None = None, level: str = "1.2") -> InputScan:
     """The Scan a plain statement reads."""
     below = project(text, inputs, level).child
-    assert isinstance(below, Scan)
+    assert isinstance(below, InputScan)
     return below
 
 

@@ -7,13 +7,13 @@ from typing import Any
 from tideglass.connect.reference.references import inline_rows
 from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
-from tideglass.job.options import Job
+from tideglass.job.options import JobPlan
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
-from tideglass.project.rows import read_rows
+from tideglass.project.test_rows import read_rows
 from tideglass.testing import rows_in_order
 
 
-def rows_of_job(job: Job) -> dict[str, list[dict[str, Any]]]:
+def rows_of_job(job: JobPlan) -> dict[str, list[dict[str, Any]]]:
     """The rows of every output, in the order of their timestamps."""
     topology = job.compiled.topology
     batches: list[PartitionBatch] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from support.times import at
 from tideglass.connect.files.written_rows import read_rows
-from tideglass.job.options import Job, RunOptions
+from tideglass.job.options import JobPlan, RunOptions
 from tideglass.job.outputs import BatchRows
 from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
@@ -97,7 +97,7 @@ class OnDisk:
     def put(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         write(self.folder / "events" / name, rows)
 
-    def job(self, **options: Any) -> Job:
+    def job(self, **options: Any) -> JobPlan:
         chosen: dict[str, Any] = {"once": True, "key_groups": 2, **options}
         return plan_job(load_project(self.folder), RunOptions(**chosen))
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tideglass.bind.amounts import constant
 from tideglass.bind.clauses import Clause
-from tideglass.bind.grouping import Grouping
+from tideglass.bind.grouping import GroupBinding
 from tideglass.bind.scope import Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.functions.catalogue import AggregateSignature
@@ -22,7 +22,7 @@ _COMPARED = frozenset(("min", "max"))
 _EVENT_AS_RECORD = "the name of the input or step as the argument is its whole event, as a record"
 
 
-class Rows(Protocol):
+class RowBinder(Protocol):
     """Binds expressions over the rows an aggregate reads."""
 
     @property
@@ -30,16 +30,16 @@ class Rows(Protocol):
     def value(self, node: tree.Expr) -> Expr: ...
 
 
-class Binder(Rows, Protocol):
+class AggregateBinder(RowBinder, Protocol):
     """What binding an aggregate needs from the binder of expressions around it."""
 
     @property
     def clause(self) -> Clause: ...
     @property
-    def grouping(self) -> Grouping | None: ...
+    def grouping(self) -> GroupBinding | None: ...
     @property
     def diagnostics(self) -> Diagnostics: ...
-    def inside_aggregate(self) -> Rows: ...
+    def inside_aggregate(self) -> RowBinder: ...
 
 
 _PLACE = {
@@ -64,7 +64,7 @@ _PLACE = {
 }
 
 
-def bind_aggregate(call: tree.Call, signature: AggregateSignature, binder: Binder) -> Expr:
+def bind_aggregate(call: tree.CallExpr, signature: AggregateSignature, binder: AggregateBinder) -> Expr:
     """The column of the aggregate's result; what breaks a rule is reported and stands for NULL."""
     diagnostics, grouping = binder.diagnostics, binder.grouping
     if grouping is None:
@@ -77,7 +77,7 @@ def bind_aggregate(call: tree.Call, signature: AggregateSignature, binder: Binde
 
 
 def aggregate_call(
-    call: tree.Call, signature: AggregateSignature, rows: Rows, diagnostics: Diagnostics
+    call: tree.CallExpr, signature: AggregateSignature, rows: RowBinder, diagnostics: Diagnostics
 ) -> AggregateCall | None:
     """The aggregate with its arguments bound over `rows`; None once an error is reported."""
     name = signature.name
@@ -98,13 +98,13 @@ def aggregate_call(
     if len(diagnostics.errors) > errors_before:
         return None
     as_text = name in _COMPARED and any(
-        isinstance(given, tree.Cast) and given.type.upper().startswith("NVARCHAR") for given in args
+        isinstance(arg, tree.CastExpr) and arg.type.upper().startswith("NVARCHAR") for arg in args
     )
     return AggregateCall(name, arg, call.distinct, order_by, number, as_text, call.span)
 
 
 def _split_constant(
-    call: tree.Call, name: str, diagnostics: Diagnostics
+    call: tree.CallExpr, name: str, diagnostics: Diagnostics
 ) -> tuple[tuple[tree.Expr, ...], int | float | None]:
     """The arguments without the leading literal of PERCENTILE_* and CollectTop, and that literal."""
     if name not in _PERCENTILES and name != "collecttop":
@@ -128,11 +128,11 @@ def _split_constant(
 
 
 def _argument(
-    call: tree.Call,
+    call: tree.CallExpr,
     name: str,
     args: tuple[tree.Expr, ...],
     signature: AggregateSignature,
-    rows: Rows,
+    rows: RowBinder,
     diagnostics: Diagnostics,
 ) -> Expr | None:
     match args:
@@ -171,7 +171,7 @@ def _takes_events(name: str) -> bool:
     return name in _OF_EVENTS or name.startswith(USERS)
 
 
-def _whole_event(rows: Rows, place: tree.Star | tree.Call, diagnostics: Diagnostics) -> Expr:
+def _whole_event(rows: RowBinder, place: tree.Star | tree.CallExpr, diagnostics: Diagnostics) -> Expr:
     first, *others = rows.scope.relations
     if others:
         diagnostics.error(
@@ -184,7 +184,7 @@ def _whole_event(rows: Rows, place: tree.Star | tree.Call, diagnostics: Diagnost
 
 
 def _order_by(
-    call: tree.Call, name: str, rows: Rows, diagnostics: Diagnostics
+    call: tree.CallExpr, name: str, rows: RowBinder, diagnostics: Diagnostics
 ) -> tuple[tuple[Expr, bool], ...]:
     over = call.over
     order_by = (

@@ -18,7 +18,7 @@ _BEYOND_TICKS = float(1 << 62)
 def constant(node: tree.Expr) -> int | float | None:
     """The number a literal with optional signs stands for, or None when `node` is no such constant."""
     match node:
-        case tree.Literal(value=int() | float() as value):
+        case tree.LiteralExpr(value=int() | float() as value):
             return float(value) if value == BEYOND_BIGINT else value  # it is no whole number of the language
         case tree.Unary(op="-", operand=operand):
             inner = constant(operand)

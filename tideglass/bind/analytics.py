@@ -24,7 +24,7 @@ from tideglass.plan.expressions import Call, Expr, Literal, Path, Ref
 from tideglass.plan.nodes import Analytic, AnalyticCall, Node
 
 
-class Rows(Protocol):
+class SourceBinder(Protocol):
     """Binds expressions over the rows of one source."""
 
     @property
@@ -124,9 +124,9 @@ def _above(node: Node, source: Node, computed: Analytic) -> Node:
 
 
 def bind_analytic(
-    call: tree.Call,
+    call: tree.CallExpr,
     analytics: Analytics,
-    rows_of: Callable[[Relation, Clause], Rows],
+    rows_of: Callable[[Relation, Clause], SourceBinder],
     diagnostics: Diagnostics,
 ) -> Expr:
     """The column of an analytic function's value; what breaks a rule is reported and stands for NULL."""
@@ -147,7 +147,7 @@ def bind_analytic(
     return analytics.add(relation, made)
 
 
-def _source_of(call: tree.Call, analytics: Analytics, diagnostics: Diagnostics) -> Relation:
+def _source_of(call: tree.CallExpr, analytics: Analytics, diagnostics: Diagnostics) -> Relation:
     """The source whose rows the call sees: the one its names are qualified by, else the first."""
     named: list[Relation] = []
     for column in tree.parts(call, tree.Column):
@@ -175,7 +175,7 @@ def _source_of(call: tree.Call, analytics: Analytics, diagnostics: Diagnostics) 
     return (named or analytics.relations)[0]
 
 
-def _length_ticks(call: tree.Call, name: str, over: tree.Over, diagnostics: Diagnostics) -> int | None:
+def _length_ticks(call: tree.CallExpr, name: str, over: tree.Over, diagnostics: Diagnostics) -> int | None:
     """LIMIT DURATION, or the interval of ISFIRST."""
     if name != "isfirst":
         if over.limit is not None:
@@ -206,7 +206,7 @@ def _length_ticks(call: tree.Call, name: str, over: tree.Over, diagnostics: Diag
 
 
 def _call_of_values(
-    call: tree.Call, name: str, over: tree.Over, rows: Rows, diagnostics: Diagnostics
+    call: tree.CallExpr, name: str, over: tree.Over, rows: SourceBinder, diagnostics: Diagnostics
 ) -> AnalyticCall | None:
     """What the function does with values; its length, keys and condition are left open."""
     if name in AGGREGATES:
@@ -241,8 +241,8 @@ def _call_of_values(
     arg = _value_or_event(call.args[0], rows)
     offset = 1
     if name == "lag" and len(call.args) > 1:
-        given = constant(call.args[1])
-        if not isinstance(given, int) or given < 1:
+        steps_back = constant(call.args[1])
+        if not isinstance(steps_back, int) or steps_back < 1:
             diagnostics.error(
                 "LAG_OFFSET",
                 "the offset of LAG must be a constant, 1 or more",
@@ -250,12 +250,12 @@ def _call_of_values(
                 "LAST(...) has the current row among those it looks at",
             )
         else:
-            offset = given
+            offset = steps_back
     default = rows.value(call.args[most - 1]) if len(call.args) == most else None
     return AnalyticCall(name, 0, arg, offset, default, span=call.span)
 
 
-def _value_or_event(arg: tree.Expr, rows: Rows) -> Expr:
+def _value_or_event(arg: tree.Expr, rows: SourceBinder) -> Expr:
     """The argument; `*` and the name of the source stand for the whole event as a record."""
     match arg:
         case tree.Star():
@@ -268,7 +268,7 @@ def _value_or_event(arg: tree.Expr, rows: Rows) -> Expr:
 
 
 def _check_substreams(
-    call: tree.Call, relation: Relation, partition_by: Sequence[Expr], diagnostics: Diagnostics
+    call: tree.CallExpr, relation: Relation, partition_by: Sequence[Expr], diagnostics: Diagnostics
 ) -> None:
     """Rows are ordered within one substream only (`asa.md` 1.7), so a call must stay within one."""
     for key in relation.substream_keys:

@@ -16,13 +16,13 @@ ANOMALY_DETECTION = frozenset(("anomalydetection_spikeanddip", CHANGE_POINT))
 SIDES = ("spikes", "dips", "spikesanddips")
 
 
-class Rows(Protocol):
+class DetectorBinder(Protocol):
     """Binds expressions over the rows a detector watches."""
 
     def value(self, node: tree.Expr) -> Expr: ...
 
 
-def anomaly_call(call: tree.Call, rows: Rows, diagnostics: Diagnostics) -> AnalyticCall | None:
+def anomaly_call(call: tree.CallExpr, rows: DetectorBinder, diagnostics: Diagnostics) -> AnalyticCall | None:
     """The detector; its length, keys and condition are left open. None once an error is reported."""
     function = call.name.text.casefold()
     change_point = function == CHANGE_POINT
@@ -59,13 +59,13 @@ def anomaly_call(call: tree.Call, rows: Rows, diagnostics: Diagnostics) -> Analy
     return AnalyticCall(function, 0, arg, model=model, span=call.span)
 
 
-def _side(call: tree.Call, diagnostics: Diagnostics) -> str:
+def _side(call: tree.CallExpr, diagnostics: Diagnostics) -> str:
     mode = call.args[3]
-    given = mode.value if isinstance(mode, tree.Literal) else None
-    if isinstance(given, str) and given.casefold() in SIDES:
-        return given.casefold()
+    text = mode.value if isinstance(mode, tree.LiteralExpr) else None
+    if isinstance(text, str) and text.casefold() in SIDES:
+        return text.casefold()
     known = "'spikes', 'dips' or 'spikesanddips'"
-    near = did_you_mean(given, SIDES) if isinstance(given, str) else ""
+    near = did_you_mean(text, SIDES) if isinstance(text, str) else ""
     diagnostics.error(
         "ANOMALY_MODE", f"the mode of {call.name.text} must be {known}", mode.span, near or f"write {known}"
     )

@@ -10,7 +10,7 @@ from tideglass.bind.catalog import Environment, InputInfo
 from tideglass.bind.depth import check_depth
 from tideglass.bind.expressions import bind_type
 from tideglass.bind.handing import asked_of_steps, handed_on
-from tideglass.bind.scope import Rows
+from tideglass.bind.scope import BoundRows
 from tideglass.bind.select import SelectBinder
 from tideglass.bind.sources import BoundStep, Sources
 from tideglass.bind.unions import bind_union
@@ -19,11 +19,11 @@ from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
 from tideglass.plan.nodes import (
+    InputScan,
     Lookup,
     Node,
     Output,
     Plan,
-    Scan,
     steps_read,
     walk,
 )
@@ -85,7 +85,7 @@ class _ScriptBinder:
         self._steps(script.steps, asked_of_steps(script))
         outputs = self._statements(script.statements)
         plan = self._plan(outputs)
-        scans = [each for node in _roots(plan) for each in walk(node) if isinstance(each, Scan)]
+        scans = [each for node in _roots(plan) for each in walk(node) if isinstance(each, InputScan)]
         substreams.check_over(scans, self._diagnostics)
         self._warn_of_unused(script)
         return plan
@@ -135,7 +135,7 @@ class _ScriptBinder:
             bound[key] = BoundStep(step.name.text, rows, step.name.span, self._bare_input(step.query))
         self._sources.later_steps = set()
 
-    def _bare_input(self, query: tree.Query) -> tree.Relation | None:
+    def _bare_input(self, query: tree.Query) -> tree.FromItem | None:
         """The FROM of `SELECT * FROM input`, which may be given its TIMESTAMP BY by the reader (A-20)."""
         match query:
             case tree.Select(
@@ -151,7 +151,7 @@ class _ScriptBinder:
             case _:
                 return None
 
-    def _nested_query(self, query: tree.Query, asked: Iterable[str]) -> Rows:
+    def _nested_query(self, query: tree.Query, asked: Iterable[str]) -> BoundRows:
         """A query inside the script, where INTO is not allowed; asked: keys its readers partition it by."""
         for select in _selects(query):
             if select.into is not None:
@@ -163,7 +163,7 @@ class _ScriptBinder:
                 )
         return self._query(query, asked)
 
-    def _query(self, query: tree.Query, asked: Iterable[str] = ()) -> Rows:
+    def _query(self, query: tree.Query, asked: Iterable[str] = ()) -> BoundRows:
         selects = list(_selects(query))
         handed = handed_on(selects, asked)
         if isinstance(query, tree.Select):
@@ -190,7 +190,7 @@ class _ScriptBinder:
             name = DEFAULT_OUTPUT if first.into is None else first.into.text
             rows = self._query(statement)
             span = statement.span if first.into is None else first.into.span
-            self._warn_of_output(name, span, is_said=first.into is not None)
+            self._warn_of_output(name, span, is_named=first.into is not None)
             name = spelled.setdefault(name.casefold(), name)
             outputs.append(Output(name, rows.node, statement.span))
         if not outputs:
@@ -202,12 +202,12 @@ class _ScriptBinder:
             )
         return outputs
 
-    def _warn_of_output(self, name: str, span: Span, *, is_said: bool) -> None:
+    def _warn_of_output(self, name: str, span: Span, *, is_named: bool) -> None:
         known = self._environment.known_outputs
         if known is None or name.casefold() in {each.casefold() for each in known}:
             return
         message = f"the job has no output {name!r}"
-        message += "" if is_said else ", where the rows of a statement without INTO go"
+        message += "" if is_named else ", where the rows of a statement without INTO go"
         hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
         self._diagnostics.warn("UNKNOWN_OUTPUT", message, span, hint)
 
@@ -224,7 +224,7 @@ class _ScriptBinder:
         kept = tuple((step.name, step.rows.node) for step in steps.values() if step.name in needed)
         nodes = [node for _, node in kept] + [output.node for output in outputs]
         parts = [part for node in nodes for part in walk(node)]
-        names = dict.fromkeys(part.input for part in parts if isinstance(part, Scan))
+        names = dict.fromkeys(part.input for part in parts if isinstance(part, InputScan))
         references = dict.fromkeys(part.input for part in parts if isinstance(part, Lookup))
         return Plan(kept, tuple(outputs), tuple(names), self._environment.level, tuple(references))
 

@@ -12,7 +12,7 @@ from tideglass.bind.anomalies import ANOMALY_DETECTION
 from tideglass.bind.catalog import Environment, UserFunction
 from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, GROUP_BY, Clause
 from tideglass.bind.dateparts import bind_date_part
-from tideglass.bind.grouping import Grouping
+from tideglass.bind.grouping import GroupBinding
 from tideglass.bind.metadata import bind_metadata
 from tideglass.bind.patterns.values import CLASSIFIER, OF_VARIABLES, MatchedEvents
 from tideglass.bind.scope import Relation, Scope
@@ -26,7 +26,7 @@ from tideglass.plan.expressions import Call, Expr, Literal, Ref
 from tideglass.plan.nodes import USERS
 
 
-class Binder(Protocol):
+class CallBinder(Protocol):
     """What binding a call needs from the binder of expressions around it."""
 
     @property
@@ -36,7 +36,7 @@ class Binder(Protocol):
     @property
     def clause(self) -> Clause: ...
     @property
-    def grouping(self) -> Grouping | None: ...
+    def grouping(self) -> GroupBinding | None: ...
     @property
     def analytics(self) -> Analytics | None: ...
     @property
@@ -45,8 +45,8 @@ class Binder(Protocol):
     def diagnostics(self) -> Diagnostics: ...
     def value(self, node: tree.Expr) -> Expr: ...
     def condition(self, node: tree.Expr) -> Expr: ...
-    def inside_aggregate(self) -> Binder: ...
-    def over_source(self, relation: Relation, clause: Clause) -> Binder: ...
+    def inside_aggregate(self) -> CallBinder: ...
+    def over_source(self, relation: Relation, clause: Clause) -> CallBinder: ...
 
 
 ANALYTIC = frozenset(("lag", "last", "isfirst")) | ANOMALY_DETECTION
@@ -56,7 +56,7 @@ WINDOW_FUNCTIONS = frozenset(f"{kind}{suffix}" for kind in FORMS for suffix in (
 )
 
 
-def bind_call(call: tree.Call, binder: Binder) -> Expr:
+def bind_call(call: tree.CallExpr, binder: CallBinder) -> Expr:
     """The expression a call stands for; every rule it breaks is reported."""
     name = call.name.text.casefold()
     prefix = ".".join(part.text.casefold() for part in call.prefix)
@@ -84,7 +84,7 @@ def bind_call(call: tree.Call, binder: Binder) -> Expr:
             return _prefixed(call, name, binder)
 
 
-def _user_function(call: tree.Call, binder: Binder) -> str:
+def _user_function(call: tree.CallExpr, binder: CallBinder) -> str:
     """The name of a user's function as its author spells it; reports one that is not there, or no such."""
     aggregate = call.prefix[0].text.casefold() == "uda"
     function = binder.environment.function(call.name.text, aggregate)
@@ -106,7 +106,7 @@ def _built_in_names() -> tuple[str, ...]:
     return (*SCALARS, *AGGREGATES, *ANALYTIC)
 
 
-def _prefixed(call: tree.Call, name: str, binder: Binder) -> Expr:
+def _prefixed(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
     prefix = ".".join(part.text for part in call.prefix)
     known = name in _built_in_names()
     message = f"the built-in function {call.name.text} takes no prefix {prefix!r}"
@@ -126,7 +126,7 @@ def _prefixed(call: tree.Call, name: str, binder: Binder) -> Expr:
     return Literal(None, call.span)
 
 
-def _system(call: tree.Call, name: str, binder: Binder) -> Expr:
+def _system(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
     _plain(call, binder)
     if name not in ("timestamp", "window"):
         near = did_you_mean(call.name.text, ("Timestamp", "Window"))
@@ -158,12 +158,12 @@ def _system(call: tree.Call, name: str, binder: Binder) -> Expr:
     return Call("record.of", (Literal("Id", call.span), window_id), call.span)
 
 
-def _time_column(binder: Binder) -> str:
+def _time_column(binder: CallBinder) -> str:
     relations = binder.scope.relations
     return SYSTEM_TIMESTAMP if len(relations) != 1 else relations[0].prefix + SYSTEM_TIMESTAMP
 
 
-def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
+def _built_in(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
     if binder.matched is not None and name == CLASSIFIER:
         _plain(call, binder)
         _check_count(call, 0, 0, binder)
@@ -193,7 +193,7 @@ def _built_in(call: tree.Call, name: str, binder: Binder) -> Expr:
     return _unknown(call, name, binder)
 
 
-def _unknown(call: tree.Call, name: str, binder: Binder) -> Expr:
+def _unknown(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
     """Reports a function that is not there, with what may have been meant."""
     own = (binder.environment.known_functions or {}).get(name)
     if own is not None:
@@ -212,7 +212,7 @@ def _unknown(call: tree.Call, name: str, binder: Binder) -> Expr:
     return Literal(None, call.span)
 
 
-def _scalar(call: tree.Call, name: str, binder: Binder) -> Expr:
+def _scalar(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
     signature = SCALARS[name]
     _plain(call, binder)
     _check_count(
@@ -229,7 +229,7 @@ def _scalar(call: tree.Call, name: str, binder: Binder) -> Expr:
     return Call(name, tuple(args), call.span)
 
 
-def _source_time(arg: tree.Expr, binder: Binder) -> Expr | None:
+def _source_time(arg: tree.Expr, binder: CallBinder) -> Expr | None:
     match arg:
         case tree.Column(path=(name,)):
             relation = binder.scope.source(name)
@@ -248,7 +248,7 @@ def _source_time(arg: tree.Expr, binder: Binder) -> Expr | None:
             return None
 
 
-def _event_or_value(arg: tree.Expr, binder: Binder) -> Expr:
+def _event_or_value(arg: tree.Expr, binder: CallBinder) -> Expr:
     """An argument of a user's function: the name of a source stands for its whole event."""
     match arg:
         case tree.Column(path=(name,)):
@@ -258,7 +258,7 @@ def _event_or_value(arg: tree.Expr, binder: Binder) -> Expr:
             return binder.value(arg)
 
 
-def _analytic(call: tree.Call, binder: Binder) -> Expr:
+def _analytic(call: tree.CallExpr, binder: CallBinder) -> Expr:
     if binder.analytics is None:
         nested = binder.clause in (ANALYTIC_VALUE, ANALYTIC_OVER)
         where = "inside another analytic function" if nested else f"in {binder.clause.name}"
@@ -272,14 +272,14 @@ def _analytic(call: tree.Call, binder: Binder) -> Expr:
     return bind_analytic(call, binder.analytics, binder.over_source, binder.diagnostics)
 
 
-def _check_arguments(call: tree.Call, binder: Binder) -> None:
+def _check_arguments(call: tree.CallExpr, binder: CallBinder) -> None:
     """Binds the arguments of a call that failed, for the errors inside them."""
     for arg in call.args:
         if not isinstance(arg, tree.Star):
             binder.value(arg)
 
 
-def _plain(call: tree.Call, binder: Binder) -> None:
+def _plain(call: tree.CallExpr, binder: CallBinder) -> None:
     if call.over is not None:
         message = f"{call.name.text} is no aggregate and cannot have OVER"
         binder.diagnostics.error("OVER_HERE", message, call.over.span)
@@ -288,7 +288,9 @@ def _plain(call: tree.Call, binder: Binder) -> None:
         binder.diagnostics.error("DISTINCT_HERE", message, call.span)
 
 
-def _check_count(call: tree.Call, least: int, most: int | None, binder: Binder, hint: str = "") -> None:
+def _check_count(
+    call: tree.CallExpr, least: int, most: int | None, binder: CallBinder, hint: str = ""
+) -> None:
     count = len(call.args)
     if count >= least and (most is None or count <= most):
         return

@@ -18,7 +18,7 @@ METADATA_COLUMNS: Mapping[str, str] = {
 }
 #: When an event was processed is no function of the events, so no input says it: the field of that name
 #: stands, as a recording has it, or else the arrival time.
-_SAID_BY_NO_INPUT = "eventprocessedutctime"
+_IN_NO_INPUT = "eventprocessedutctime"
 
 
 def metadata_in(*columns: str) -> frozenset[str]:
@@ -28,7 +28,7 @@ def metadata_in(*columns: str) -> frozenset[str]:
     frozenset({'partitionid'})
     """
     return frozenset(
-        name for name, column in METADATA_COLUMNS.items() if column in columns and name != _SAID_BY_NO_INPUT
+        name for name, column in METADATA_COLUMNS.items() if column in columns and name != _IN_NO_INPUT
     )
 
 

@@ -22,7 +22,7 @@ def bind_date_part(node: tree.Expr, diagnostics: Diagnostics) -> Literal:
                 return Literal(part, node.span)
             message = f"{name.text!r} is no date part"
             hint = date_part_like(name.text) or did_you_mean(name.text, DATE_PARTS)
-        case tree.Literal(value=str() as text) if text.casefold() in DATE_PARTS:
+        case tree.LiteralExpr(value=str() as text) if text.casefold() in DATE_PARTS:
             message, hint = "a date part must be a bare word", f"write {text} without quotes"
         case _:
             message, hint = "a date part must be a bare word", ""

@@ -18,10 +18,10 @@ from tideglass.lang import nodes as tree
 DEEPEST = 100
 
 _EXPRESSIONS = (
-    tree.Member, tree.Call, tree.Cast, tree.Unary, tree.Binary, tree.Like, tree.Between, tree.IsNull, tree.In,
-    tree.Case,
+    tree.Member, tree.CallExpr, tree.CastExpr, tree.Unary, tree.Binary, tree.Like, tree.Between, tree.IsNull,
+    tree.In, tree.CaseExpr,
 )  # fmt: skip
-_QUERIES = (tree.Select, tree.Union)
+_QUERIES = (tree.Select, tree.UnionQuery)
 _PATTERNS = (tree.PatternSequence, tree.PatternChoice, tree.PatternRepeat)
 
 
@@ -60,7 +60,7 @@ def _kind(node: object) -> str:
 def _levels(node: object) -> int:
     """How many levels a node is: CASE x WHEN y also compares, and each JOIN is around those before it."""
     match node:
-        case tree.Case():
+        case tree.CaseExpr():
             return 1 if node.operand is None else 2
         case tree.Select():
             return 1 + len(node.joins)

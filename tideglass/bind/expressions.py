@@ -10,7 +10,7 @@ from tideglass.bind.analytics import Analytics
 from tideglass.bind.calls import bind_call
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import AGGREGATE, Clause
-from tideglass.bind.grouping import Grouping
+from tideglass.bind.grouping import GroupBinding
 from tideglass.bind.patterns.values import MatchedEvents
 from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
@@ -50,7 +50,7 @@ class Expressions:
     """Binds the expressions of one clause.
 
     With `grouping` aggregates are collected there and stand for its columns; columns are still those of
-    the rows, and `Grouping.lift` turns the result into an expression over groups. `aliases` are SELECT
+    the rows, and `GroupBinding.lift` turns the result into an expression over groups. `aliases` are SELECT
     aliases (case-folded) that may be used, in HAVING only. `analytics` collects analytic functions; None
     where they cannot be used. `matched` collects what a pattern looks at; None outside of one.
     """
@@ -58,7 +58,7 @@ class Expressions:
     scope: Scope
     environment: Environment
     clause: Clause
-    grouping: Grouping | None = None
+    grouping: GroupBinding | None = None
     aliases: Mapping[str, tree.Expr] = field(default_factory=dict[str, tree.Expr])
     analytics: Analytics | None = None
     matched: MatchedEvents | None = None
@@ -100,9 +100,9 @@ class Expressions:
     def _bind(self, node: tree.Expr) -> Expr:
         span = node.span
         match node:
-            case tree.Unary(op="-", operand=tree.Literal(value=int() as value)) if value == BEYOND_BIGINT:
+            case tree.Unary(op="-", operand=tree.LiteralExpr(value=int() as value)) if value == BEYOND_BIGINT:
                 return Literal(-value, span)
-            case tree.Literal(value=value):
+            case tree.LiteralExpr(value=value):
                 if isinstance(value, int) and value == BEYOND_BIGINT:
                     message = f"{value} is outside the range of bigint"
                     self.diagnostics.error("SYNTAX", message, span, f"{AS_FLOAT}: {value}.0")
@@ -114,9 +114,9 @@ class Expressions:
             case tree.Star():
                 self.diagnostics.error("STAR_ARGUMENT", "* is not a value here", span, "name the columns")
                 return Literal(None, span)
-            case tree.Call():
+            case tree.CallExpr():
                 return bind_call(node, self)
-            case tree.Cast(expr=inner, type=type_, lenient=lenient):
+            case tree.CastExpr(expr=inner, type=type_, lenient=lenient):
                 return Cast(self.value(inner), bind_type(type_, span, self.environment), lenient, span)
             case tree.Unary(op="NOT", operand=operand):
                 return Call("not", (self.condition(operand),), span)
@@ -137,7 +137,7 @@ class Expressions:
                 return Call("not", (tested,), span) if negated else tested
             case tree.In(value=value, options=options, negated=negated):
                 return self._predicate("in", (value, *options), negated, span)
-            case tree.Case():
+            case tree.CaseExpr():
                 return self._case(node)
 
     def _predicate(self, name: str, sides: tuple[tree.Expr, ...], negated: bool, span: Span) -> Expr:
@@ -145,7 +145,7 @@ class Expressions:
         self._warn_of_null(sides, span)
         return Call(f"not {name}" if negated else name, tuple(self.value(side) for side in sides), span)
 
-    def _case(self, node: tree.Case) -> Expr:
+    def _case(self, node: tree.CaseExpr) -> Expr:
         branches: list[tuple[Expr, Expr]] = []
         operand = None if node.operand is None else self.value(node.operand)
         for when, then in node.branches:
@@ -180,7 +180,7 @@ class Expressions:
         return self.scope.column(column)
 
     def _warn_of_null(self, compared: tuple[tree.Expr, ...], span: Span) -> None:
-        if any(isinstance(side, tree.Literal) and side.value is None for side in compared):
+        if any(isinstance(side, tree.LiteralExpr) and side.value is None for side in compared):
             self.diagnostics.warn(
                 "COMPARED_WITH_NULL",
                 "a comparison with NULL is always false",
@@ -208,7 +208,7 @@ class Expressions:
 
     def _member(self, node: tree.Member) -> Expr:
         match node.base:
-            case tree.Call(prefix=(prefix,), name=name, args=()) if (
+            case tree.CallExpr(prefix=(prefix,), name=name, args=()) if (
                 prefix.text.casefold() == "system"
                 and name.text.casefold() == "window"
                 and node.name.text.casefold() == "id"

@@ -28,7 +28,7 @@ def _same_but_for_case(left: Expr, right: Expr) -> bool:
             return False
 
 
-class Grouping:
+class GroupBinding:
     """The keys and aggregates of one GROUP BY, collected while its SELECT and HAVING are bound."""
 
     def __init__(self, keys: Sequence[Expr], has_window_ids: bool, aliases: Container[str] = ()) -> None:

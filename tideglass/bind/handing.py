@@ -19,7 +19,7 @@ Keys = Mapping[str, tree.Expr]
 NONE: Keys = MappingProxyType({})
 
 
-def partition_keys(relation: tree.Relation) -> Keys:
+def partition_keys(relation: tree.FromItem) -> Keys:
     """What PARTITION BY of a source says, as far as it names columns."""
     exprs = relation.partition_by.exprs if relation.partition_by is not None else ()
     return {expr.path[-1].text.casefold(): expr for expr in exprs if isinstance(expr, tree.Column)}
@@ -28,7 +28,7 @@ def partition_keys(relation: tree.Relation) -> Keys:
 def asked_of_steps(script: tree.Script) -> dict[str, frozenset[str]]:
     """Names of the keys by which the readers of each step partition it, by the step's name (case-folded)."""
     asked: dict[str, frozenset[str]] = {}
-    for relation in tree.parts(script, tree.Relation):
+    for relation in tree.parts(script, tree.FromItem):
         if relation.name is not None:
             key = relation.name.text.casefold()
             asked[key] = asked.get(key, frozenset()) | partition_keys(relation).keys()

@@ -10,14 +10,14 @@ from tideglass.bind.analytics import Analytics
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import ON, PARTITION_BY
 from tideglass.bind.expressions import Expressions
-from tideglass.bind.scope import Relation, Rows, Scope, SubstreamKey
+from tideglass.bind.scope import BoundRows, Relation, Scope, SubstreamKey
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_DAY
 from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.functions.dates import PART_TICKS
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref, connected, references, rewrite
-from tideglass.plan.nodes import Join, Lookup, Scan, TimeBound
+from tideglass.plan.nodes import InputScan, Join, Lookup, TimeBound
 from tideglass.plan.windows import LONGEST_TICKS
 
 _MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
@@ -44,12 +44,12 @@ class JoinChain:
 
     def join(
         self,
-        join: tree.Join,
-        left: Rows,
-        right: Rows,
+        join: tree.JoinClause,
+        left: BoundRows,
+        right: BoundRows,
         relations: Sequence[Relation],
         analytics: Analytics | None = None,
-    ) -> Rows:
+    ) -> BoundRows:
         """The rows of a join of streams; reports everything that is wrong with its ON.
 
         `relations` are all sources up to the joined one, which is the last; all have their prefixes.
@@ -69,7 +69,7 @@ class JoinChain:
         on = _split(expressions.condition(join.on), last.prefix)
         self._equal += on.keys
         self._check_keys(join, left, right, last)
-        ticks = self._check_bounds(on, relations, join.on.span, isinstance(right.node, Scan))
+        ticks = self._check_bounds(on, relations, join.on.span, isinstance(right.node, InputScan))
         node = Join(
             left.node,
             right.node,
@@ -88,12 +88,12 @@ class JoinChain:
 
     def lookup(
         self,
-        join: tree.Join,
-        left: Rows,
-        reference: Rows,
+        join: tree.JoinClause,
+        left: BoundRows,
+        reference: BoundRows,
         relations: Sequence[Relation],
         analytics: Analytics,
-    ) -> Rows:
+    ) -> BoundRows:
         """The rows of a join with reference data, whose rows have no time: ON may ask for anything.
 
         `relations` are all sources up to the reference input, which is the last.
@@ -101,7 +101,7 @@ class JoinChain:
         *_, last = relations
         left, left_prefix = self._entered(left, relations[0])
         scan = reference.node
-        assert isinstance(scan, Scan)
+        assert isinstance(scan, InputScan)
         on = _On((), (), (), None)
         if join.on is not None:
             expressions = Expressions(
@@ -124,7 +124,7 @@ class JoinChain:
         )
         return replace(left, node=node)
 
-    def _entered(self, left: Rows, first: Relation) -> tuple[Rows, str]:
+    def _entered(self, left: BoundRows, first: Relation) -> tuple[BoundRows, str]:
         """The rows of the first source as the joined rows name them, with the prefix their columns get.
 
         What is joined already has its names.
@@ -191,7 +191,9 @@ class JoinChain:
 
     # ------------------------------------------------------------ keys
 
-    def _check_keys(self, join: tree.Join, left: Rows, right_rows: Rows, right: Relation) -> None:
+    def _check_keys(
+        self, join: tree.JoinClause, left: BoundRows, right_rows: BoundRows, right: Relation
+    ) -> None:
         """Substream keys and partition keys of both sides must be equated (`asa.md` 1.7, 2.8)."""
         assert join.on is not None
         place = join.on.span

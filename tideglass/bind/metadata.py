@@ -69,10 +69,10 @@ _PART = re.compile(r"\[([^\[\]]+)\]|([^.\[\]]+)")
 _WHOLE_PATH = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 
 
-def bind_metadata(call: tree.Call, scope: Scope, diagnostics: Diagnostics) -> Expr:
+def bind_metadata(call: tree.CallExpr, scope: Scope, diagnostics: Diagnostics) -> Expr:
     """The value of GetMetadataPropertyValue(input, 'path'); reports an input or a property that is none."""
     match call.args:
-        case (tree.Column(path=(name,)), tree.Literal(value=str() as path)):
+        case (tree.Column(path=(name,)), tree.LiteralExpr(value=str() as path)):
             relation = scope.source(name)
         case _:
             diagnostics.error(
@@ -137,10 +137,10 @@ def _near(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """The events of a relation and what is known of them; `said` names what the input itself says."""
+    """The events of a relation and what is known of them; `own_names` names what the input itself says."""
 
     relation: Relation
-    said: frozenset[str]
+    own_names: frozenset[str]
     scope: Scope
     span: Span
 
@@ -180,13 +180,13 @@ class _Event:
         column = names[found]
         if not column:
             return recorded
-        said = column.casefold() in self.said
-        return self.column(column) if said else self.first(recorded, self.column(column))
+        is_own = column.casefold() in self.own_names
+        return self.column(column) if is_own else self.first(recorded, self.column(column))
 
     def column(self, name: str) -> Expr:
         """A column every input has: what the input says, else the field of that name, else what stands in."""
         engines = self.relation.time(METADATA_COLUMNS[name.casefold()], self.span)
-        if name.casefold() in self.said:
+        if name.casefold() in self.own_names:
             return engines
         return self.first(_typed(self.field((name,)), name), engines)
 

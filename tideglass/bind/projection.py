@@ -26,7 +26,7 @@ _RESERVED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Projection:
+class BoundSelectList:
     """A bound SELECT list. `spread` is the record whose fields become the payload, if any.
 
     `metadata`: a star took over the rows of an input as they are.
@@ -55,7 +55,7 @@ class SelectList:
         self._from_star: dict[str, bool] = {}
         self._metadata = False
 
-    def bind(self, items: Sequence[tree.Item | tree.StarItem], handed: Keys = NONE) -> Projection:
+    def bind(self, items: Sequence[tree.Item | tree.StarItem], handed: Keys = NONE) -> BoundSelectList:
         """The list with the keys that are handed on behind it, as far as it has no columns of their names."""
         explicit = {
             self._alias(item, item.alias)
@@ -76,7 +76,7 @@ class SelectList:
             spread = self._spreads[0]
         elif self._spreads:
             spread = Call("record.merge", tuple(self._spreads), self._spreads[0].span)
-        return Projection(tuple(self._items), spread, self._metadata)
+        return BoundSelectList(tuple(self._items), spread, self._metadata)
 
     def _item(self, item: tree.Item, position: int, explicit: set[str]) -> None:
         expr = self._lift(self._expressions.value(item.expr))
@@ -117,7 +117,7 @@ class SelectList:
     def _alias(self, item: tree.Item, alias: tree.Name) -> str:
         """The name AS gives; below level 1.2 that of a metadata property is lower-cased (`asa.md` 4.9)."""
         match item.expr:
-            case tree.Call(name=name) if name.text.casefold() == "getmetadatapropertyvalue":
+            case tree.CallExpr(name=name) if name.text.casefold() == "getmetadatapropertyvalue":
                 return alias.text if self._expressions.environment.level == "1.2" else alias.text.lower()
             case _:
                 return alias.text
@@ -189,9 +189,9 @@ class SelectList:
                 return key(node.path[-1].text)
             case tree.Member(name=name):
                 return key(name.text)
-            case tree.Call(name=name):
+            case tree.CallExpr(name=name):
                 return name.text.lower()
-            case tree.Cast(lenient=lenient):
+            case tree.CastExpr(lenient=lenient):
                 return "try_cast" if lenient else "cast"
             case _:
                 return f"column{position}"

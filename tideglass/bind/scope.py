@@ -31,7 +31,7 @@ class SubstreamKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class BoundRows:
     """A bound query: its node and what a reader must know about it beyond the node's columns.
 
     `metadata`: the rows are still events of an input, so PartitionId and the arrival time mean something;
@@ -70,7 +70,7 @@ class Relation:
     events: bool = False
 
     @classmethod
-    def of(cls, rows: Rows, alias: str, own_name: str = "") -> Relation:
+    def of(cls, rows: BoundRows, alias: str, own_name: str = "") -> Relation:
         columns = tuple(column for column in rows.node.columns if not column.startswith(HANDED))
         return cls(
             alias,

@@ -11,20 +11,20 @@ from tideglass.bind.analytics import Analytics
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, PARTITION_BY, SELECT, WHERE
 from tideglass.bind.expressions import Expressions
-from tideglass.bind.grouping import Grouping
+from tideglass.bind.grouping import GroupBinding
 from tideglass.bind.handing import Keys, partition_keys
 from tideglass.bind.joins import JoinChain, without_prefix
 from tideglass.bind.patterns.match import bind_match
 from tideglass.bind.patterns.rules import check_pattern
 from tideglass.bind.projection import SelectList
-from tideglass.bind.scope import Relation, Rows, Scope
+from tideglass.bind.scope import BoundRows, Relation, Scope
 from tideglass.bind.sources import Sources
 from tideglass.bind.windows import bind_windows, split_group_by
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Cast, Literal, Ref
-from tideglass.plan.nodes import APPLY_COLUMNS, Aggregate, Apply, Filter, Named, Project
+from tideglass.plan.nodes import APPLY_COLUMNS, Aggregate, Apply, Filter, Named, Projection
 
 #: Names of table functions in public walkthroughs of earlier days (`asa.md` 2.11).
 _OLDER_NAMES = {"getelements": "getarrayelements"}
@@ -41,7 +41,7 @@ class SelectBinder:
     def _diagnostics(self) -> Diagnostics:
         return self.environment.diagnostics
 
-    def bind(self, select: tree.Select, handed: Collection[str] = ()) -> Rows:
+    def bind(self, select: tree.Select, handed: Collection[str] = ()) -> BoundRows:
         """The rows of a SELECT; handed: keys of its PARTITION BY that a reader asks for (`handing`)."""
         if select.match is not None:
             return self._match(select, select.match)
@@ -61,7 +61,7 @@ class SelectBinder:
 
     # ------------------------------------------------------------ FROM
 
-    def _from(self, select: tree.Select, analytics: Analytics) -> tuple[Rows, tuple[Relation, ...]]:
+    def _from(self, select: tree.Select, analytics: Analytics) -> tuple[BoundRows, tuple[Relation, ...]]:
         rows, first = self.sources.bind(select.source)
         if self.sources.is_reference(select.source):
             self._diagnostics.error(
@@ -70,13 +70,13 @@ class SelectBinder:
                 select.source.span,
                 "join it: FROM stream JOIN reference ON ...",
             )
-        joins = [place for place, join in enumerate(select.joins) if isinstance(join, tree.Join)]
+        joins = [place for place, join in enumerate(select.joins) if isinstance(join, tree.JoinClause)]
         joined = bool(joins)
         relations = [replace(first, prefix=f"{first.alias}.") if joined else first]
         analytics.enter(relations[0], rows.node)
         chain = JoinChain(self.environment, self.sources.partition_keys(select.source, first))
         for place, join in enumerate(select.joins):
-            if isinstance(join, tree.Apply):
+            if isinstance(join, tree.ApplyClause):
                 # before the first join the rows themselves have no prefixes yet
                 prefix = first.alias + "." if joined and place < joins[0] else ""
                 rows, relation = self._apply(join, rows, relations, prefix, analytics)
@@ -94,8 +94,13 @@ class SelectBinder:
         return rows, tuple(relations)
 
     def _join(
-        self, join: tree.Join, rows: Rows, before: list[Relation], chain: JoinChain, analytics: Analytics
-    ) -> tuple[Rows, Relation]:
+        self,
+        join: tree.JoinClause,
+        rows: BoundRows,
+        before: list[Relation],
+        chain: JoinChain,
+        analytics: Analytics,
+    ) -> tuple[BoundRows, Relation]:
         is_reference = self.sources.is_reference(join.relation)
         bind = self.sources.bind_reference if is_reference else self.sources.bind
         right, relation = bind(join.relation)
@@ -107,8 +112,13 @@ class SelectBinder:
         return chain.join(join, rows, right, (*before, relation), analytics), relation
 
     def _apply(
-        self, apply: tree.Apply, rows: Rows, before: list[Relation], prefix: str, analytics: Analytics
-    ) -> tuple[Rows, Relation]:
+        self,
+        apply: tree.ApplyClause,
+        rows: BoundRows,
+        before: list[Relation],
+        prefix: str,
+        analytics: Analytics,
+    ) -> tuple[BoundRows, Relation]:
         """The rows APPLY makes, and its alias.
 
         prefix: what a join that follows puts before the columns of `rows`.
@@ -142,7 +152,7 @@ class SelectBinder:
 
     def _check_star(self, select: tree.Select) -> None:
         joins_stream = any(
-            isinstance(join, tree.Join) and not self.sources.is_reference(join.relation)
+            isinstance(join, tree.JoinClause) and not self.sources.is_reference(join.relation)
             for join in select.joins
         )
         for item in select.items:
@@ -156,7 +166,7 @@ class SelectBinder:
 
     # ------------------------------------------------------------ MATCH_RECOGNIZE
 
-    def _match(self, select: tree.Select, match: tree.MatchRecognize) -> Rows:
+    def _match(self, select: tree.Select, match: tree.MatchRecognize) -> BoundRows:
         rows, relation = self.sources.bind(select.source)
         errors_before = len(self._diagnostics.errors)
         check_pattern(select, match, self._diagnostics)
@@ -167,13 +177,13 @@ class SelectBinder:
         if limit_ticks is not None and len(self._diagnostics.errors) == errors_before:
             return bind_match(match, rows, relation, partition_by, limit_ticks, self.environment)
         names = (item.alias.text for item in match.measures if item.alias is not None)
-        return Rows(Project(rows.node, tuple(Named(name, Literal(None)) for name in names)))
+        return BoundRows(Projection(rows.node, tuple(Named(name, Literal(None)) for name in names)))
 
     # ------------------------------------------------------------ the list, without and with groups
 
     def _plain(
-        self, select: tree.Select, rows: Rows, scope: Scope, analytics: Analytics, handed: Keys
-    ) -> Rows:
+        self, select: tree.Select, rows: BoundRows, scope: Scope, analytics: Analytics, handed: Keys
+    ) -> BoundRows:
         node = rows.node
         if select.having is not None:
             having = Expressions(
@@ -182,23 +192,23 @@ class SelectBinder:
             node = Filter(node, having.condition(select.having))
         expressions = Expressions(scope, self.environment, SELECT, analytics=analytics)
         projection = SelectList(expressions, lambda expr: expr, grouped=False).bind(select.items, handed)
-        return Rows(
-            Project(node, projection.items, projection.spread),
+        return BoundRows(
+            Projection(node, projection.items, projection.spread),
             rows.metadata if projection.metadata else None,
             substreams.carry(rows.substream_keys, projection),
             events=rows.events and projection.metadata and isinstance(projection.spread, Ref),
         )
 
     def _grouped(
-        self, select: tree.Select, rows: Rows, scope: Scope, analytics: Analytics, handed: Keys
-    ) -> Rows:
+        self, select: tree.Select, rows: BoundRows, scope: Scope, analytics: Analytics, handed: Keys
+    ) -> BoundRows:
         diagnostics = self._diagnostics
         place = _span_of(select.group_by)
         split = split_group_by(select.group_by, place, diagnostics)
         keys = Expressions(scope, self.environment, GROUP_BY, analytics=analytics)
         windows = bind_windows(split.windows, keys.value, diagnostics)
         has_ids = any(window.id is not None for window in windows)
-        grouping = Grouping([keys.value(key) for key in split.keys], has_ids, _aliases(select).keys())
+        grouping = GroupBinding([keys.value(key) for key in split.keys], has_ids, _aliases(select).keys())
         substreams.check_grouped(rows.substream_keys, grouping, place, diagnostics)
 
         expressions = Expressions(scope, self.environment, GROUPED_SELECT, grouping, analytics=analytics)
@@ -212,8 +222,8 @@ class SelectBinder:
         node = Aggregate(rows.node, windows, grouping.keys, grouping.aggregates)
         filtered = node if condition is None else Filter(node, condition)
         carried = substreams.carry_grouped(rows.substream_keys, grouping)
-        return Rows(
-            Project(filtered, projection.items, projection.spread),
+        return BoundRows(
+            Projection(filtered, projection.items, projection.spread),
             substream_keys=substreams.carry(carried, replace(projection, metadata=False)),
         )
 

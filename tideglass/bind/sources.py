@@ -9,12 +9,12 @@ from tideglass.bind.catalog import Environment, InputInfo
 from tideglass.bind.clauses import PARTITION_BY, TIMESTAMP_BY
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.handing import handed_columns, partition_keys
-from tideglass.bind.scope import Relation, Rows, Scope, SubstreamKey
+from tideglass.bind.scope import BoundRows, Relation, Scope, SubstreamKey
 from tideglass.core.errors import Span
 from tideglass.core.suggest import did_you_mean
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Expr
-from tideglass.plan.nodes import Scan, StepRef
+from tideglass.plan.nodes import InputScan, StepRef
 
 
 @dataclass(slots=True)
@@ -22,9 +22,9 @@ class BoundStep:
     """A WITH step. `bare_input` is the FROM of a step that is nothing but `SELECT * FROM input`."""
 
     name: str
-    rows: Rows
+    rows: BoundRows
     span: Span
-    bare_input: tree.Relation | None = None
+    bare_input: tree.FromItem | None = None
     is_read: bool = False
 
 
@@ -37,22 +37,22 @@ class Sources:
     """
 
     environment: Environment
-    bind_query: Callable[[tree.Query, Iterable[str]], Rows]
+    bind_query: Callable[[tree.Query, Iterable[str]], BoundRows]
     steps: dict[str, BoundStep] = field(default_factory=dict[str, BoundStep])
     later_steps: set[str] = field(default_factory=set[str])
     inputs_read: set[str] = field(default_factory=set[str])
 
-    def step_or_none(self, relation: tree.Relation) -> BoundStep | None:
+    def step_or_none(self, relation: tree.FromItem) -> BoundStep | None:
         return None if relation.name is None else self.steps.get(relation.name.text.casefold())
 
-    def is_reference(self, relation: tree.Relation) -> bool:
+    def is_reference(self, relation: tree.FromItem) -> bool:
         """Whether FROM or JOIN names a reference-data input."""
         if relation.name is None or self.step_or_none(relation) is not None:
             return False
         info = self.environment.input(relation.name.text)
         return info is not None and info.kind == "reference"
 
-    def bind(self, relation: tree.Relation) -> tuple[Rows, Relation]:
+    def bind(self, relation: tree.FromItem) -> tuple[BoundRows, Relation]:
         """The rows of a source and the relation its columns are named by."""
         if relation.name is None:
             return self._derived(relation)
@@ -74,7 +74,7 @@ class Sources:
         assert pushed_down.name is not None
         return self._input(pushed_down, pushed_down.name)
 
-    def _derived(self, relation: tree.Relation) -> tuple[Rows, Relation]:
+    def _derived(self, relation: tree.FromItem) -> tuple[BoundRows, Relation]:
         assert relation.query is not None
         rows = self.bind_query(relation.query, partition_keys(relation))
         named = self._named(relation, rows, relation.alias.text if relation.alias else "")
@@ -83,19 +83,19 @@ class Sources:
         self._bind_partition_by(relation, named)
         return rows, named
 
-    def _step(self, relation: tree.Relation, name: tree.Name, step: BoundStep) -> tuple[Rows, Relation]:
+    def _step(self, relation: tree.FromItem, name: tree.Name, step: BoundStep) -> tuple[BoundRows, Relation]:
         node = step.rows.node
         rows = replace(step.rows, node=StepRef(step.name, node.columns, node.open, relation.span))
         named = self._named(relation, rows, (relation.alias or name).text, step.name)
         self._bind_partition_by(relation, named)
         return rows, named
 
-    def _named(self, relation: tree.Relation, rows: Rows, alias: str, own_name: str = "") -> Relation:
+    def _named(self, relation: tree.FromItem, rows: BoundRows, alias: str, own_name: str = "") -> Relation:
         """A step or derived table as its reader names its columns."""
         handed = handed_columns(rows.node.columns) & partition_keys(relation).keys()
         return replace(Relation.of(rows, alias, own_name), handed=handed)
 
-    def _input(self, relation: tree.Relation, name: tree.Name) -> tuple[Rows, Relation]:
+    def _input(self, relation: tree.FromItem, name: tree.Name) -> tuple[BoundRows, Relation]:
         info = self._find_input(name)
         alias = (relation.alias or name).text
         raw = Relation(
@@ -113,7 +113,7 @@ class Sources:
             timestamp = expressions.value(relation.timestamp_by.expr)
             over = tuple(expressions.value(key) for key in relation.timestamp_by.over)
         partition_by = self._bind_partition_by(relation, raw)
-        scan = Scan(
+        scan = InputScan(
             info.name,
             timestamp,
             over,
@@ -136,10 +136,10 @@ class Sources:
                 SubstreamKey(self.environment.words(key.span) or "key", read.value(key))
                 for key in relation.timestamp_by.over
             ]
-        rows = Rows(scan, info.metadata, tuple(keys), events=True)
+        rows = BoundRows(scan, info.metadata, tuple(keys), events=True)
         return rows, Relation.of(rows, alias, info.name)
 
-    def bind_reference(self, relation: tree.Relation) -> tuple[Rows, Relation]:
+    def bind_reference(self, relation: tree.FromItem) -> tuple[BoundRows, Relation]:
         """The rows of a reference input: a Scan nobody times, and the relation its columns are named by."""
         for clause, words in (
             (relation.timestamp_by, "TIMESTAMP BY"),
@@ -182,7 +182,7 @@ class Sources:
         self.inputs_read.add(info.name.casefold())
         return info
 
-    def _bind_partition_by(self, relation: tree.Relation, named: Relation) -> tuple:
+    def _bind_partition_by(self, relation: tree.FromItem, named: Relation) -> tuple:
         clause = relation.partition_by
         if clause is None:
             return ()
@@ -196,7 +196,7 @@ class Sources:
         expressions = Expressions(Scope((named,), self.environment), self.environment, PARTITION_BY)
         return tuple(expressions.value(key) for key in clause.exprs)
 
-    def partition_keys(self, relation: tree.Relation, named: Relation) -> tuple[Expr, ...]:
+    def partition_keys(self, relation: tree.FromItem, named: Relation) -> tuple[Expr, ...]:
         """What PARTITION BY of a source that is bound already says, as its readers name the columns."""
         again = self.environment.unreported()
         reader = Expressions(Scope((replace(named, prefix=""),), again), again, PARTITION_BY)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tideglass.bind.grouping import Grouping, same
-from tideglass.bind.projection import Projection
+from tideglass.bind.grouping import GroupBinding, same
+from tideglass.bind.projection import BoundSelectList
 from tideglass.bind.scope import SubstreamKey
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import PAYLOAD
 from tideglass.plan.expressions import Call, Expr, Literal, Path, Ref
-from tideglass.plan.nodes import Scan
+from tideglass.plan.nodes import InputScan
 
 
-def check_over(scans: Sequence[Scan], diagnostics: Diagnostics) -> None:
+def check_over(scans: Sequence[InputScan], diagnostics: Diagnostics) -> None:
     """Reports inputs read without OVER when another one uses it."""
     if not any(scan.over for scan in scans):
         return
@@ -28,7 +28,7 @@ def check_over(scans: Sequence[Scan], diagnostics: Diagnostics) -> None:
 
 
 def check_grouped(
-    keys: Iterable[SubstreamKey], grouping: Grouping, place: Span, diagnostics: Diagnostics
+    keys: Iterable[SubstreamKey], grouping: GroupBinding, place: Span, diagnostics: Diagnostics
 ) -> None:
     """Reports every substream key that is no grouping key."""
     for key in keys:
@@ -57,14 +57,14 @@ def check_matched(
             )
 
 
-def carry(keys: Sequence[SubstreamKey], projection: Projection) -> tuple[SubstreamKey, ...]:
+def carry(keys: Sequence[SubstreamKey], projection: BoundSelectList) -> tuple[SubstreamKey, ...]:
     """The keys as a reader of the projected rows sees them."""
     return tuple(
         SubstreamKey(key.text, None if key.expr is None else _carried(key.expr, projection)) for key in keys
     )
 
 
-def carry_grouped(keys: Sequence[SubstreamKey], grouping: Grouping) -> tuple[SubstreamKey, ...]:
+def carry_grouped(keys: Sequence[SubstreamKey], grouping: GroupBinding) -> tuple[SubstreamKey, ...]:
     """The keys as columns of the groups."""
     return tuple(
         SubstreamKey(key.text, None if key.expr is None else grouping.key_of(key.expr, key.expr.span))
@@ -85,7 +85,7 @@ def merge(branches: Iterable[Sequence[SubstreamKey]]) -> tuple[SubstreamKey, ...
     return tuple(merged)
 
 
-def _carried(expr: Expr, projection: Projection) -> Expr | None:
+def _carried(expr: Expr, projection: BoundSelectList) -> Expr | None:
     for item in projection.items:
         if same(item.expr, expr):
             return Ref(item.name, expr.span)

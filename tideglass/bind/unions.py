@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tideglass.bind import substreams
-from tideglass.bind.projection import Projection
-from tideglass.bind.scope import Rows
+from tideglass.bind.projection import BoundSelectList
+from tideglass.bind.scope import BoundRows
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import PAYLOAD
 from tideglass.plan.expressions import Ref, payload_field
-from tideglass.plan.nodes import Named, Node, Project, Union
+from tideglass.plan.nodes import Named, Node, Projection, Union
 
 
-def bind_union(branches: Sequence[Rows], places: Sequence[Span], diagnostics: Diagnostics) -> Rows:
+def bind_union(branches: Sequence[BoundRows], places: Sequence[Span], diagnostics: Diagnostics) -> BoundRows:
     """All rows of all branches.
 
     Closed branches must have the same columns in the same order, names compared without regard to case;
@@ -30,7 +30,7 @@ def bind_union(branches: Sequence[Rows], places: Sequence[Span], diagnostics: Di
     for number, (rows, place) in enumerate(zip(branches, places, strict=True), 1):
         _check(number, rows.node, first if not any_open else columns, any_open, place, diagnostics)
     conformed = [_conform(rows, columns) for rows in branches]
-    return Rows(
+    return BoundRows(
         Union(tuple(rows.node for rows in conformed)),
         _metadata([rows.metadata for rows in conformed]),
         substreams.merge(rows.substream_keys for rows in conformed),
@@ -62,7 +62,7 @@ def _check(
     )
 
 
-def _conform(rows: Rows, columns: tuple[str, ...]) -> Rows:
+def _conform(rows: BoundRows, columns: tuple[str, ...]) -> BoundRows:
     """The rows with exactly these listed columns, in this order."""
     node = rows.node
     if node.columns == columns:
@@ -76,5 +76,7 @@ def _conform(rows: Rows, columns: tuple[str, ...]) -> Rows:
         elif node.open:
             items.append(Named(column, payload_field(column)))
     spread = Ref(PAYLOAD) if node.open else None
-    keys = substreams.carry(rows.substream_keys, Projection(tuple(items), spread, rows.metadata is not None))
-    return Rows(Project(node, tuple(items), spread), rows.metadata, keys, rows.events and node.open)
+    keys = substreams.carry(
+        rows.substream_keys, BoundSelectList(tuple(items), spread, rows.metadata is not None)
+    )
+    return BoundRows(Projection(node, tuple(items), spread), rows.metadata, keys, rows.events and node.open)

@@ -39,7 +39,7 @@ MOST_WINDOWS_PER_EVENT = 1_000_000
 
 def is_system_timestamp(node: tree.GroupItem) -> bool:
     """Whether `node` is `System.Timestamp()`."""
-    if not isinstance(node, tree.Call):
+    if not isinstance(node, tree.CallExpr):
         return False
     prefix = [name.text.casefold() for name in node.prefix]
     return prefix == ["system"] and node.name.text.casefold() == "timestamp"
@@ -70,7 +70,9 @@ def split_group_by(items: Sequence[tree.GroupItem], place: Span, diagnostics: Di
         )
     if windows:
         if stamps:
-            keys.append(tree.Call((tree.Name("System"),), tree.Name("Timestamp"), (), span=stamps[0].span))
+            keys.append(
+                tree.CallExpr((tree.Name("System"),), tree.Name("Timestamp"), (), span=stamps[0].span)
+            )
         first = windows[0]
         members = first.members if isinstance(first, tree.WindowsCall) else (first,)
         return SplitGroupBy(members, tuple(keys))
@@ -82,7 +84,7 @@ def split_group_by(items: Sequence[tree.GroupItem], place: Span, diagnostics: Di
 
 
 def _is_unknown_function(key: tree.Expr) -> bool:
-    if not isinstance(key, tree.Call) or key.prefix:
+    if not isinstance(key, tree.CallExpr) or key.prefix:
         return False
     return key.name.text.casefold() not in {name.casefold() for name in function_names(with_windows=True)}
 
@@ -90,7 +92,7 @@ def _is_unknown_function(key: tree.Expr) -> bool:
 def _warn_of_positions(keys: Sequence[tree.Expr], diagnostics: Diagnostics) -> None:
     """Warns of GROUP BY 1, which elsewhere means the first column."""
     for key in keys:
-        if isinstance(key, tree.Literal):
+        if isinstance(key, tree.LiteralExpr):
             diagnostics.warn(
                 "CONSTANT_KEY",
                 f"GROUP BY {key.value} groups by a constant, not by a column of that place",

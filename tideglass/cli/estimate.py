@@ -54,10 +54,10 @@ def estimate(
     from tideglass.job.options import RunOptions
     from tideglass.job.plan import plan_job
     from tideglass.plan.read_back import read_backs
-    from tideglass.project.input_option import given_inputs
+    from tideglass.project.input_option import input_options
     from tideglass.project.project import load_project
 
-    options = RunOptions(inputs=given_inputs(inputs), once=True, cores=cores)
+    options = RunOptions(inputs=input_options(inputs), once=True, cores=cores)
     loaded = load_project(project, allow_outside=allow_outside)
     with reporting_notes(loaded.unsupported):
         job = plan_job(loaded, options)
@@ -86,7 +86,7 @@ def estimate(
     backs = read_backs(job.compiled.plan, job.compiled.topology)
     found = estimate_of(streams, backs, pace, kept)
     console.print(estimate_table(found))
-    for line in told(found, _ticks("--gap", gap)):
+    for line in estimate_lines(found, _ticks("--gap", gap)):
         console.print(line, markup=False)
 
 
@@ -114,7 +114,7 @@ def estimate_table(found: Estimate) -> Table:
     return table
 
 
-def told(found: Estimate, gap_ticks: int) -> list[str]:
+def estimate_lines(found: Estimate, gap_ticks: int) -> list[str]:
     """The estimate in sentences, and what to be warned of."""
     from tideglass.project.settings import format_duration
 

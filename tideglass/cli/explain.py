@@ -56,7 +56,7 @@ def explain(
     if not crossings:
         console.print("  nothing: no exchange, rows stay where their partition is read", markup=False)
     for crossing in crossings:
-        console.print(f"  {crossing.way}, {crossing.spread}", markup=False)
+        console.print(f"  {crossing.route}, {crossing.spread}", markup=False)
         console.print(f"    {crossing.rows}", markup=False)
         console.print(
             f"    {', '.join(crossing.columns) or 'nothing but their places in order'}", markup=False

@@ -33,7 +33,7 @@ def job_directory(project: Path, run_dir: Path | None) -> JobDirectory:
     return JobDirectory.of_project(project_entry(project).folder, run_dir)
 
 
-def tell(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
     """Print lines for people; on a terminal none is broken within a word."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     typer.echo("\n".join(wrapped(lines, width)))
@@ -61,10 +61,10 @@ def wrapped(lines: Iterable[str], width: int | None) -> list[str]:
 
 def state_line(status: Status) -> str:
     """The state of a job in one line."""
-    from tideglass.job.report.status import State
+    from tideglass.job.report.status import JobState
 
     line = f"{status.job}: {status.state}"
-    if status.state in (State.STOPPED, State.FAILED):
+    if status.state in (JobState.STOPPED, JobState.FAILED):
         return f"{line}, run {status.run} ended {status.updated}"
     return f"{line}, run {status.run} since {status.since} (process {status.pid} on {status.host})"
 

@@ -81,10 +81,10 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends by SystemExit with the command's exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in argv
     try:
-        app(args=[argument for argument in given if argument != "--debug"], prog_name="tideglass")
+        app(args=[argument for argument in argv if argument != "--debug"], prog_name="tideglass")
     except TideglassError as error:
         if debug:
             raise

@@ -22,7 +22,7 @@ def prepare() -> None:
 
     from tideglass.connect.formats.json import fast
     from tideglass.spark.session.class_archive import write_archive
-    from tideglass.spark.session.session import local_session
+    from tideglass.spark.session.spark_session import local_session
     from tideglass.testing import run
 
     fast.load()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from tideglass.job.options import Job, RunOptions
+    from tideglass.job.options import JobPlan, RunOptions
     from tideglass.job.outputs import BatchRows
     from tideglass.job.report.catch_up import CatchUp
     from tideglass.job.report.metrics import Metrics, PartitionFacts
@@ -94,7 +94,7 @@ def run(
 
     loaded = load_project(project, allow_outside=allow_outside)
     if not live:  # else the job says which libraries Spark needs
-        from tideglass.spark.session.session import begin_session
+        from tideglass.spark.session.spark_session import begin_session
 
         begin_session(cores, job_directory(project, run_dir).spark_log)
     # The longest of the start goes on beside these imports.
@@ -103,11 +103,11 @@ def run(
     from tideglass.job.plan import plan_job
     from tideglass.job.report.profile import Profile
     from tideglass.job.start.decision import asked_start
-    from tideglass.project.input_option import given_inputs
+    from tideglass.project.input_option import input_options
 
     mode, at_ticks = asked_start(start)
     options = RunOptions(
-        inputs=given_inputs(inputs),
+        inputs=input_options(inputs),
         outputs=pairs(outputs, "--output"),
         once=once,
         run_directory=run_dir,
@@ -155,7 +155,7 @@ def run(
 
 
 def run_with_progress(
-    job: Job, console: Console, *, quiet: bool = False, profile: Profile | None = None
+    job: JobPlan, console: Console, *, quiet: bool = False, profile: Profile | None = None
 ) -> Metrics:
     """Run the job and show how far it is: live on a terminal, elsewhere a line for each batch with rows."""
     from rich.live import Live
@@ -168,18 +168,18 @@ def run_with_progress(
 
     def report_catching_up(catch_up: CatchUp | None) -> None:
         nonlocal reported_seconds, caught_up
-        if catch_up is None or caught_up or not catch_up.behind:
+        if catch_up is None or caught_up or not catch_up.has_backlog:
             return
         caught_up = catch_up.done
         now = time.monotonic()
         if caught_up:
             took = seconds_text(catch_up.seconds)
-            say([f"caught up with what was there in {took}: {catch_up.events:,} events"])
+            print_lines([f"caught up with what was there in {took}: {catch_up.events:,} events"])
         elif live is None and now - reported_seconds > REPORT_SECONDS:
             reported_seconds = now
-            say([catch_up_line(catch_up.status(now))])
+            print_lines([catch_up_line(catch_up.status(now))])
 
-    def say(lines: Sequence[str]) -> None:
+    def print_lines(lines: Sequence[str]) -> None:
         """A log has lines as long as they are."""
         shown = wrapped(lines, console.width if console.is_terminal else None)
         console.print("\n".join(shown), markup=False, soft_wrap=True)
@@ -188,15 +188,15 @@ def run_with_progress(
     live = Live(console=console, refresh_per_second=4, transient=True) if shows else None
     seen = 0
 
-    def watch(batch_id: int, given: BatchRows, metrics: Metrics) -> None:
+    def watch(batch_id: int, emitted: BatchRows, metrics: Metrics) -> None:
         nonlocal began, seen
         now = time.monotonic()
         seen = max(seen, metrics.events_before)
         rate = (metrics.events - seen) / max(now - began, 1e-9)
         began, seen = now, metrics.events
-        for name, table in given.shown:
+        for name, table in emitted.shown:
             show(table, name, batch_id, console)
-        rows = sum(given.rows.values())
+        rows = sum(emitted.rows.values())
         if live is not None:
             live.update(progress(metrics, rate))
         elif not quiet and (rate or rows):
@@ -206,7 +206,7 @@ def run_with_progress(
 
     def on_start(start: RunStart) -> None:
         if not quiet:
-            say(start_lines(start))
+            print_lines(start_lines(start))
 
     if live is None:
         return run_job(job, watch, on_start=on_start, profile=profile)
@@ -219,20 +219,20 @@ def arguments_of(context: typer.Context) -> tuple[str, ...]:
     """What the user said, as arguments that say it again; without what concerns this one run only."""
     from click.core import Argument, Option, ParameterSource
 
-    said: list[str] = []
+    words: list[str] = []
     for parameter in context.command.params:
         name = parameter.name or ""
         value: Any = context.params.get(name)
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or name in ONCE_ONLY:
             continue
         if isinstance(parameter, Argument):
-            said.append(str(value))
+            words.append(str(value))
         elif isinstance(parameter, Option) and parameter.is_flag:
-            said.append(parameter.opts[0])
+            words.append(parameter.opts[0])
         else:
             for each in value if parameter.multiple else (value,):
-                said += [parameter.opts[0], str(each)]
-    return tuple(said)
+                words += [parameter.opts[0], str(each)]
+    return tuple(words)
 
 
 def failures(metrics: Metrics) -> dict[str, int]:
@@ -248,12 +248,12 @@ def failures(metrics: Metrics) -> dict[str, int]:
     return found
 
 
-def pairs(given: list[str] | None, option: str) -> dict[str, str]:
+def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
     """`NAME=PATH` texts as a dict. Raises ProjectError for one that is none."""
     from tideglass.core.errors import ProjectError
 
     result: dict[str, str] = {}
-    for text in given or ():
+    for text in texts or ():
         name, equals, path = text.partition("=")
         if not (name and equals and path):
             raise ProjectError(f"{option} {text!r} is not NAME=PATH")

@@ -15,8 +15,8 @@ from tideglass.cli.job import (
     batches_text,
     change_lines,
     job_directory,
+    print_lines,
     seconds_text,
-    tell,
 )
 from tideglass.cli.status import JsonOption
 
@@ -43,7 +43,7 @@ def runs(
     if not found:
         typer.echo(f"no job has run in {directory.path}")
     for place, run in enumerate(found):
-        tell(run_lines(run, goes_on=goes_on and place == 0))
+        print_lines(run_lines(run, goes_on=goes_on and place == 0))
 
 
 def run_lines(run: Run, *, goes_on: bool) -> list[str]:

@@ -52,13 +52,13 @@ def simulate(
     if out is not None and out.suffix.lower() not in PICTURE_KINDS:
         raise TideglassError(f"{out}: a picture is {' or '.join(PICTURE_KINDS)}")
     options = {"late_arrival": late, "out_of_order": out_of_order, "early_arrival": early, "policy": policy}
-    given = {name: text for name, text in options.items() if text is not None}
+    chosen = {name: text for name, text in options.items() if text is not None}
     pictured: Simulation | None = None
     if project is None:
-        shown = run(EXAMPLE, changed(EXAMPLE_POLICIES, given), over)
+        shown = run(EXAMPLE, changed(EXAMPLE_POLICIES, chosen), over)
     else:
         shown, pictured = _of_project(
-            project, of, partition, files or [], given, limit, allow_outside, out is not None
+            project, of, partition, files or [], chosen, limit, allow_outside, out is not None
         )
     Console(highlight=False).print(table(shown))
     if out is not None:
@@ -74,14 +74,14 @@ def changed(policies: Policies, options: dict[str, str]) -> Policies:
 
     from tideglass.project.settings import from_options
 
-    given = from_options(options).policies()
+    chosen = from_options(options).policies()
     fields = {
         "late_arrival": "late_ticks",
         "out_of_order": "out_of_order_ticks",
         "early_arrival": "early_ticks",
         "policy": "drop",
     }
-    return replace(policies, **{fields[name]: getattr(given, fields[name]) for name in options})
+    return replace(policies, **{fields[name]: getattr(chosen, fields[name]) for name in options})
 
 
 def _of_project(
@@ -98,12 +98,12 @@ def _of_project(
     from tideglass.core.errors import ProjectError
     from tideglass.job.options import RunOptions
     from tideglass.job.plan import plan_job
-    from tideglass.project.input_option import given_inputs
+    from tideglass.project.input_option import input_options
     from tideglass.project.project import load_project
     from tideglass.simulate.events import partitions_of, reader_of, recorded_events
     from tideglass.simulate.simulation import simulate as run
 
-    options_of_run = RunOptions(inputs=given_inputs(files), once=True, key_groups=1)
+    options_of_run = RunOptions(inputs=input_options(files), once=True, key_groups=1)
     loaded = load_project(path, allow_outside=allow_outside)
     with reporting_notes(loaded.unsupported):
         job = plan_job(loaded, options_of_run)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tideglass.cli import run
-from tideglass.cli.job import catch_up_line, job_directory, state_line, tell
+from tideglass.cli.job import catch_up_line, job_directory, print_lines, state_line
 
 if TYPE_CHECKING:
     from tideglass.job.directory import JobDirectory
@@ -37,8 +37,10 @@ def directory_of(arguments: Sequence[str]) -> JobDirectory:
     """The job directory that arguments of `tideglass run` name. Usage errors end the command."""
     parser = typer.Typer(add_completion=False)
     parser.command()(run.run)
-    given: dict[str, Any] = typer.main.get_command(parser).make_context("start", list(arguments)).params
-    return job_directory(Path(given["project"]), Path(given["run_dir"]) if given["run_dir"] else None)
+    parameters: dict[str, Any] = typer.main.get_command(parser).make_context("start", list(arguments)).params
+    return job_directory(
+        Path(parameters["project"]), Path(parameters["run_dir"]) if parameters["run_dir"] else None
+    )
 
 
 def launch(arguments: Sequence[str], folder: Path) -> None:
@@ -73,16 +75,16 @@ def launch(arguments: Sequence[str], folder: Path) -> None:
     lines = [state_line(status), status.cause]
     if status.catching_up is not None:
         lines.append(catch_up_line(status.catching_up))
-    tell([*lines, f"log: {directory.log}"])
+    print_lines([*lines, f"log: {directory.log}"])
 
 
 def _until_it_runs(process: subprocess.Popen[bytes], directory: JobDirectory) -> Status | None:
     """The job's status once its first batch is done or it waits for events; None when it ends before."""
-    from tideglass.job.report.status import State, read_status
+    from tideglass.job.report.status import JobState, read_status
 
     while process.poll() is None:
         status = read_status(directory)
-        if status is not None and status.pid == process.pid and status.state is not State.STARTING:
+        if status is not None and status.pid == process.pid and status.state is not JobState.STARTING:
             return status
         time.sleep(_LOOK_SECONDS)
     return None

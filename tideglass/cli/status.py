@@ -15,9 +15,9 @@ from tideglass.cli.job import (
     batches_text,
     catch_up_line,
     job_directory,
+    print_lines,
     seconds_text,
     state_line,
-    tell,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def status(
     elif found is None:
         typer.echo(f"no job has run in {directory.path}")
     else:
-        tell(status_lines(found))
+        print_lines(status_lines(found))
 
 
 def status_lines(found: Status) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tideglass.cli.job import ProjectArgument, RunDirOption, end_line, job_directory, state_line, tell
+from tideglass.cli.job import ProjectArgument, RunDirOption, end_line, job_directory, print_lines, state_line
 
 if TYPE_CHECKING:
     from tideglass.job.directory import JobDirectory
@@ -34,7 +34,7 @@ def stop(
         from tideglass.job.report.status import read_status
 
         status = read_status(directory)
-        tell([state_line(status) if status else f"no job has run in {directory.path}"])
+        print_lines([state_line(status) if status else f"no job has run in {directory.path}"])
 
 
 def stop_run(directory: JobDirectory, *, now: bool = False, wait_seconds: float) -> bool:
@@ -51,7 +51,7 @@ def stop_run(directory: JobDirectory, *, now: bool = False, wait_seconds: float)
     if holder is None:
         return False
     directory.stop.write_text(AT_ONCE if now else "")
-    tell([f"asked to stop {'at once' if now else 'behind its batch'}: {holder.words}"])
+    print_lines([f"asked to stop {'at once' if now else 'behind its batch'}: {holder.words}"])
     until_seconds = time.monotonic() + wait_seconds
     while running(directory) is not None:
         if time.monotonic() > until_seconds:
@@ -62,5 +62,5 @@ def stop_run(directory: JobDirectory, *, now: bool = False, wait_seconds: float)
         time.sleep(_LOOK_SECONDS)
     runs = read_runs(directory.journal)
     if runs and runs[-1].end is not None:
-        tell([end_line(runs[-1].end)])
+        print_lines([end_line(runs[-1].end)])
     return True

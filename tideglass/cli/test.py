@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from tideglass.project.compare import Difference
     from tideglass.project.project import Project
-    from tideglass.project.rows import Row
     from tideglass.project.test_cases import CaseResult, OutputVerdict, TestCase, TestConfig
+    from tideglass.project.test_rows import Row
 
 #: Exit codes. The service's tool has 0, -1 and -2, which a shell shows as 0, 255 and 254.
 PASSED, BROKEN, SOME_FAILED = 0, 1, 2
@@ -128,7 +128,7 @@ def _with_script(project: Project, script: Path) -> Project:
     from dataclasses import replace
 
     from tideglass.core.errors import Source
-    from tideglass.project.reading import Problems, read_text
+    from tideglass.project.file_reader import Problems, read_text
 
     problems = Problems(project.folder)
     text = read_text(script, problems)

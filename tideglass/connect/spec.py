@@ -81,7 +81,7 @@ class InputSpec(BaseModel):
 
 
 class SqlSpec(BaseModel):
-    """A reference input that queries a database; see `connect.reference.sql`.
+    """A reference input that queries a database; see `connect.reference.database`.
 
     connection: a URI of PostgreSQL. refresh: once, or every `interval_seconds` with the whole table or with
     what has changed, as `delta_query` tells.

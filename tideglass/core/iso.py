@@ -144,9 +144,9 @@ def texts_of_ticks(ticks: pa.Array | pa.ChunkedArray) -> pa.Array:
     )
     matrix = np.tile(np.frombuffer(b"0000-00-00T00:00:00.0000000Z", np.uint8), (len(values), 1))
     for start, width, number in parts:
-        left = number
+        remaining = number
         for place in range(start + width - 1, start - 1, -1):
-            left, digit = np.divmod(left, 10)
+            remaining, digit = np.divmod(remaining, 10)
             matrix[:, place] += digit.astype(np.uint8)
     offsets = np.arange(len(values) + 1, dtype=np.int32) * _LONGEST_FAST
     texts = pa.Array.from_buffers(

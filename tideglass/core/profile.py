@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-_Given = ParamSpec("_Given")
+_Arguments = ParamSpec("_Arguments")
 _Made = TypeVar("_Made")
 
 #: The part of everything that has no other.
@@ -99,12 +99,12 @@ def part(name: str) -> AbstractContextManager[None]:
     return _NOTHING if recorder is None else _Part(recorder, name)
 
 
-def measured(name: str) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+def measured(name: str) -> Callable[[Callable[_Arguments, _Made]], Callable[_Arguments, _Made]]:
     """Decorator: every call of the function is the part `name`."""
 
-    def decorate(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+    def decorate(function: Callable[_Arguments, _Made]) -> Callable[_Arguments, _Made]:
         @wraps(function)
-        def run(*args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
+        def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Made:
             if _current.recorder is None:
                 return function(*args, **kwargs)
             with part(name):

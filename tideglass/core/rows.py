@@ -154,13 +154,18 @@ def table_of(rows: Sequence[Mapping[str, Value]], types: Mapping[str, Type] | No
     `types` names columns whose type is given: the datetime columns above all, whose values may be ISO
     texts, ticks or datetime objects. `$ts` and `$arrival` are datetimes, `$payload` is a record.
     """
-    given = {SYSTEM_TIMESTAMP: Type.DATETIME, ARRIVAL: Type.DATETIME, PAYLOAD: Type.RECORD, **(types or {})}
+    declared = {
+        SYSTEM_TIMESTAMP: Type.DATETIME,
+        ARRIVAL: Type.DATETIME,
+        PAYLOAD: Type.RECORD,
+        **(types or {}),
+    }
     names = list(dict.fromkeys(name for row in rows for name in row))
     names += [name for name in types or {} if name not in names]
     columns: list[pa.Array] = []
     fields: list[pa.Field] = []
     for name in names:
-        tagged = pa.array([_tagged(row.get(name), given.get(name)) for row in rows], pa.string())
+        tagged = pa.array([_tagged(row.get(name), declared.get(name)) for row in rows], pa.string())
         column, type_ = settle(tagged, Type.VARIANT)
         columns.append(column)
         fields.append(field(name, type_))

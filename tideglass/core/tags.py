@@ -26,13 +26,13 @@ _NEVER = object()
 def tag(name: str) -> Callable[[T], T]:
     """Gives a dataclass or an enumeration its tag. Raises ValueError if another class has it."""
 
-    def give(class_: T) -> T:
+    def decorate(class_: T) -> T:
         if name in TAGS.values():
             raise ValueError(f"two classes have the tag {name!r}")
         TAGS[class_] = name
         return class_
 
-    return give
+    return decorate
 
 
 def renamed_field(was: str, **options: Any) -> Any:

@@ -26,11 +26,11 @@ def patterns_of(matching: PatternSpec, level: str) -> Patterns:
         own |= set(ORDER_COLUMNS)
         parts = list(_conjuncts(variable.condition))
         alone = list(takewhile(lambda part, own=own: references(part) <= own, parts))
-        behind = _one_by_one(parts[len(alone) :], extremes)
+        further = _one_by_one(parts[len(alone) :], extremes)
         definitions.append(
-            Definition(_test(alone, level) if alone else None, tuple(_test(each, level) for each in behind))
+            Definition(_test(alone, level) if alone else None, tuple(_test(each, level) for each in further))
         )
-    tests = [test for each in definitions for test in (each.alone, *each.behind) if test is not None]
+    tests = [test for each in definitions for test in (each.alone, *each.further) if test is not None]
     read = {name for test in tests for name in test.reads} | set(matching.measured)
     return Patterns(
         matching.keys,

@@ -25,11 +25,11 @@ class OutputFilter:
     def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes] | None:
         start_ticks = self.from_ticks.get(output)
         if start_ticks is not None:
-            given = table[SYSTEM_TIMESTAMP].to_numpy() >= start_ticks
-            if not given.any():
+            emitted = table[SYSTEM_TIMESTAMP].to_numpy() >= start_ticks
+            if not emitted.any():
                 return None
-            if not given.all():
-                table = table.filter(pa.array(given))
+            if not emitted.all():
+                table = table.filter(pa.array(emitted))
         return self.sink.put(output, table, sender)
 
 

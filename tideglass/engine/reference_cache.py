@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from tideglass.connect.reference.references import References
-from tideglass.connect.reference.snapshot import Snapshot, no_snapshot
+from tideglass.connect.reference.snapshot import ReferenceSnapshot, no_snapshot
 from tideglass.core.columns import unify
 from tideglass.core.events import Fields, Known
 from tideglass.core.failing import OnFailure
@@ -27,7 +27,7 @@ KEPT_SNAPSHOTS = 3
 #: Joins whose snapshots are kept ready: more than a job has.
 KEPT_JOINS = 32
 
-_tables: OrderedDict[Any, OrderedDict[Snapshot, ReferenceTable]] = OrderedDict()
+_tables: OrderedDict[Any, OrderedDict[ReferenceSnapshot, ReferenceTable]] = OrderedDict()
 
 
 class ReferenceLookup:
@@ -67,7 +67,7 @@ class ReferenceLookup:
         ]
         return unify(made)
 
-    def _table(self, snapshot: Snapshot) -> ReferenceTable:
+    def _table(self, snapshot: ReferenceSnapshot) -> ReferenceTable:
         looking_up = self.looking_up
         join = (looking_up.input, looking_up.reference, looking_up.fields, self._level)
         kept = _tables.setdefault(join, OrderedDict())
@@ -82,7 +82,7 @@ class ReferenceLookup:
         kept.move_to_end(snapshot)
         return table
 
-    def _read(self, snapshot: Snapshot) -> ReferenceTable:
+    def _read(self, snapshot: ReferenceSnapshot) -> ReferenceTable:
         looking_up = self.looking_up
         needed = looking_up.fields
         fields = Fields(needed.paths, needed.whole, needed.payload_types)

@@ -140,11 +140,11 @@ class Stage:
                 lefts = [table for source in left for table in rows[source]]
                 rights = [table for source in right for table in rows[source]]
                 on_failure = self._on_failure(op, result)
-                joined, behind = self._joins[id_].advance(
+                joined, op_progress_after = self._joins[id_].advance(
                     lefts, rights, op_progress, state_of(id_), on_failure
                 )
                 rows[id_] = [] if joined is None else [joined]
-                result.progress[id_] = behind
+                result.progress[id_] = op_progress_after
             case AnalyticOp(id=id_, sources=sources):
                 op_progress = least([result.progress[source] for source in sources])
                 waiting = [table for source in sources for table in rows[source]]
@@ -156,9 +156,11 @@ class Stage:
                 op_progress = least([result.progress[source] for source in sources])
                 events = [table for source in sources for table in rows[source]]
                 on_failure = self._on_failure(op, result)
-                matched, behind = self._patterns[id_].advance(events, op_progress, state_of(id_), on_failure)
+                matched, op_progress_after = self._patterns[id_].advance(
+                    events, op_progress, state_of(id_), on_failure
+                )
                 rows[id_] = [] if matched is None else [matched]
-                result.progress[id_] = behind
+                result.progress[id_] = op_progress_after
             case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
                 if op.source in result.progress:
                     result.progress[op.id] = result.progress[op.source]

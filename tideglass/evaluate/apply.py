@@ -37,12 +37,12 @@ def applied(op: ApplyOp, rows: pa.Table, level: str, on_failure: OnFailure | Non
 def _applied(op: ApplyOp, level: str, rows: pa.Table) -> pa.Table:
     kind = type_of(rows.schema.field(op.argument))
     texts = flat(rows[op.argument]) if kind is not Type.NULL else pa.nulls(rows.num_rows, pa.string())
-    given = pa.table({"p": pa.array(np.arange(rows.num_rows)), "a": texts})
+    collections = pa.table({"p": pa.array(np.arange(rows.num_rows)), "a": texts})
     names, values = _ELEMENTS[op.function]
     found = query(
-        f"SELECT p, unnest({names}) AS n, CAST(unnest({values}) AS VARCHAR) AS v FROM given "
+        f"SELECT p, unnest({names}) AS n, CAST(unnest({values}) AS VARCHAR) AS v FROM collections "
         "WHERE a IS NOT NULL",
-        given=given,
+        collections=collections,
     )
     places = found["p"].to_numpy()
     name = flat(found["n"])
@@ -52,10 +52,10 @@ def _applied(op: ApplyOp, level: str, rows: pa.Table) -> pa.Table:
         row = failed_row(None, rows.slice(int(places[problem.place]), 1))
         raise EvaluationError(problem.message, None, FailedRow(place=row.place)) from None
     if op.outer:
-        left = np.setdiff1d(np.arange(rows.num_rows), places)
-        order = np.argsort(np.concatenate([places, left]), kind="stable")
+        others = np.setdiff1d(np.arange(rows.num_rows), places)
+        order = np.argsort(np.concatenate([places, others]), kind="stable")
         taken = pa.array(order, mask=order >= len(places))
-        places = np.concatenate([places, left])[order]
+        places = np.concatenate([places, others])[order]
         name, value = name.take(taken), value.take(taken)
     result = rows.drop_columns([op.argument]).take(pa.array(places))
     of_names = Type.BIGINT if op.function == "getarrayelements" else Type.NVARCHAR

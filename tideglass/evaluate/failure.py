@@ -198,7 +198,7 @@ def located(error: EvaluationError, topology: Topology, op_id: int | None = None
 
 def _place_text(place: tuple[int, int, int, int, int], topology: Topology, op_id: int | None) -> str:
     ts, arrival, input_, partition, offset = place
-    if op_id is not None and not _is_given_events(topology, op_id):
+    if op_id is not None and not _reads_input_events(topology, op_id):
         return f"it is a row of a step, at {format_ticks(ts)}"
     name = next(reader.input for reader in topology.readers if reader.id == input_)
     return (
@@ -207,7 +207,7 @@ def _place_text(place: tuple[int, int, int, int, int], topology: Topology, op_id
     )
 
 
-def _is_given_events(topology: Topology, op_id: int) -> bool:
+def _reads_input_events(topology: Topology, op_id: int) -> bool:
     """Whether the rows an operator fails on are events of inputs; windows and patterns fail on theirs."""
     match topology.op(op_id):
         case WindowOp(sources=sources) | PatternOp(sources=sources):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tideglass.core.types import Type
 from tideglass.functions.conversions import combine
 from tideglass.functions.operators import compare
-from tideglass.functions.signature import NULL_SQL, Kind, ScalarSignature, Sql, scalar
+from tideglass.functions.signature import NULL_SQL, ArgumentKind, ScalarSignature, Sql, scalar
 
 
 def _coalesce(args: Sequence[Sql]) -> Sql:
@@ -30,7 +30,7 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "coalesce",
         "choice",
-        (Kind.ANY,),
+        (ArgumentKind.ANY,),
         "The first argument that is not NULL.",
         _coalesce,
         min_args=1,
@@ -40,7 +40,7 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "nullif",
         "choice",
-        (Kind.ANY, Kind.ANY),
+        (ArgumentKind.ANY, ArgumentKind.ANY),
         "NULL if the arguments are equal, else the first.",
         _nullif,
         strict=False,

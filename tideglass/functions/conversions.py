@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tideglass.core.json_sql import variant_json_sql
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import TAG, Type
-from tideglass.functions.signature import Kind, Sql, literal_sql
+from tideglass.functions.signature import ArgumentKind, Sql, literal_sql
 
 #: DuckDB's name of the type a value is held in.
 HELD: dict[Type, str] = {
@@ -106,7 +106,7 @@ def refusal(value: Sql, type_: Type, message: str) -> Sql:
 _ORDINALS = {1: "st", 2: "nd", 3: "rd"}
 
 
-def invalid_type(function: str, place: int, found: Type, kind: Kind) -> str:
+def invalid_type(function: str, place: int, found: Type, kind: ArgumentKind) -> str:
     """The service's message for an argument of a wrong type (`asa.md` 4)."""
     ordinal = f"{place}{_ORDINALS.get(place if place < 20 else place % 10, 'th')}"
     allowed = ", ".join(f"'{type_.value}'" for type_ in kind.allowed)
@@ -116,7 +116,7 @@ def invalid_type(function: str, place: int, found: Type, kind: Kind) -> str:
     )
 
 
-def implicit(value: Sql, kind: Kind, function: str, place: int) -> Sql:
+def implicit(value: Sql, kind: ArgumentKind, function: str, place: int) -> Sql:
     """The value as an argument of this kind: lossless conversions happen by themselves, others stop the job.
 
     `place` counts from 1. Text that looks like a number becomes one, ISO text becomes a datetime.
@@ -126,13 +126,13 @@ def implicit(value: Sql, kind: Kind, function: str, place: int) -> Sql:
         return value
     message = invalid_type(function, place, value.type, kind)
     match value.type, kind:
-        case Type.BIT, Kind.NUMBER | Kind.INTEGER:
+        case Type.BIT, ArgumentKind.NUMBER | ArgumentKind.INTEGER:
             return convert_sql(value, Type.BIGINT, lenient=False)
-        case Type.NVARCHAR, Kind.NUMBER:
+        case Type.NVARCHAR, ArgumentKind.NUMBER:
             return convert_sql(value, Type.FLOAT, lenient=False, strict_message=message)
-        case Type.NVARCHAR, Kind.INTEGER:
+        case Type.NVARCHAR, ArgumentKind.INTEGER:
             return convert_sql(value, Type.BIGINT, lenient=False, strict_message=message)
-        case Type.NVARCHAR, Kind.DATE:
+        case Type.NVARCHAR, ArgumentKind.DATE:
             return convert_sql(value, Type.DATETIME, lenient=False, strict_message=message)
         case _:
             return refusal(value, allowed[-1], message)

@@ -20,7 +20,7 @@ from tideglass.core.time import (
 )
 from tideglass.core.types import Type
 from tideglass.functions.library import PythonFunction
-from tideglass.functions.signature import Kind, ScalarSignature, Sql, scalar, template, unless
+from tideglass.functions.signature import ArgumentKind, ScalarSignature, Sql, scalar, template, unless
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -178,30 +178,36 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "dateadd",
         _FAMILY,
-        (Kind.DATEPART, Kind.NUMBER, Kind.DATE),
+        (ArgumentKind.DATEPART, ArgumentKind.NUMBER, ArgumentKind.DATE),
         "The datetime that lies n parts later; n is truncated.",
         _dateadd,
     ),
     scalar(
         "datediff",
         _FAMILY,
-        (Kind.DATEPART, Kind.DATE, Kind.DATE),
+        (ArgumentKind.DATEPART, ArgumentKind.DATE, ArgumentKind.DATE),
         "How many boundaries of the part lie between two datetimes, negative if the second is earlier.",
         _datediff,
     ),
     scalar(
         "datename",
         _FAMILY,
-        (Kind.DATEPART, Kind.DATE),
+        (ArgumentKind.DATEPART, ArgumentKind.DATE),
         "The part of a datetime as text; months and weekdays by their English name.",
         _datename,
     ),
-    scalar("datepart", _FAMILY, (Kind.DATEPART, Kind.DATE), "The part of a datetime as number.", _datepart),
+    scalar(
+        "datepart",
+        _FAMILY,
+        (ArgumentKind.DATEPART, ArgumentKind.DATE),
+        "The part of a datetime as number.",
+        _datepart,
+    ),
     *(
         scalar(
             part,
             _FAMILY,
-            (Kind.DATE,),
+            (ArgumentKind.DATE,),
             f"The {part} of a datetime.",
             template(_PART[part], Type.BIGINT),
         )
@@ -210,7 +216,7 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "datetimefromparts",
         _FAMILY,
-        (Kind.INTEGER,) * 7,
+        (ArgumentKind.INTEGER,) * 7,
         "The datetime with this year, month, day, hour, minute, second and millisecond.",
         template("tg_from_parts({0}, {1}, {2}, {3}, {4}, {5}, {6})", Type.DATETIME, fallible=True),
     ),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
 from tideglass.functions.library import PythonFunction
-from tideglass.functions.signature import Kind, ScalarSignature, Sql, scalar, template
+from tideglass.functions.signature import ArgumentKind, ScalarSignature, Sql, scalar, template
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,9 +36,9 @@ def _geometries(texts: Sequence[str]) -> Any:
 
     found = np.empty(len(texts), object)
     in_json = np.array([text.lstrip().startswith("{") for text in texts], np.bool_)
-    given = np.array(texts, object)
-    found[in_json] = shapely.from_geojson(given[in_json], on_invalid="ignore")
-    found[~in_json] = shapely.from_wkt(given[~in_json], on_invalid="ignore")
+    as_array = np.array(texts, object)
+    found[in_json] = shapely.from_geojson(as_array[in_json], on_invalid="ignore")
+    found[~in_json] = shapely.from_wkt(as_array[~in_json], on_invalid="ignore")
     for place in np.flatnonzero(shapely.is_missing(found)).tolist():
         found[place] = _with_closed_rings(texts[place])
     for text, geometry in zip(texts, found, strict=True):
@@ -265,9 +265,11 @@ def _listed(function: str) -> Any:
 
 
 _FAMILY = "geospatial"
-_GEOMETRIES = (Kind.GEOMETRY, Kind.GEOMETRY)
+_GEOMETRIES = (ArgumentKind.GEOMETRY, ArgumentKind.GEOMETRY)
 SCALARS: tuple[ScalarSignature, ...] = (
-    scalar("createpoint", _FAMILY, (Kind.NUMBER,) * 2, "The point at a latitude and longitude.", _point),
+    scalar(
+        "createpoint", _FAMILY, (ArgumentKind.NUMBER,) * 2, "The point at a latitude and longitude.", _point
+    ),
     scalar(
         "createlinestring",
         _FAMILY,
@@ -279,7 +281,7 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "createpolygon",
         _FAMILY,
-        (Kind.GEOMETRY,) * 4,
+        (ArgumentKind.GEOMETRY,) * 4,
         "The polygon in a ring of points that ends at its first, counter-clockwise.",
         _listed("tg_polygon"),
         variadic=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
 from tideglass.functions.library import PythonFunction
-from tideglass.functions.signature import Kind, ScalarSignature, Sql, scalar, template, unless
+from tideglass.functions.signature import ArgumentKind, ScalarSignature, Sql, scalar, template, unless
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -97,13 +97,13 @@ def _square(args: Sequence[Sql]) -> Sql:
 
 
 _FAMILY = "mathematics"
-_ONE = (Kind.NUMBER,)
+_ONE = (ArgumentKind.NUMBER,)
 SCALARS: tuple[ScalarSignature, ...] = (
     scalar("abs", _FAMILY, _ONE, "The number without its sign.", _abs),
     scalar("ceiling", _FAMILY, _ONE, "The smallest whole number that is not smaller.", _ceiling),
     scalar("floor", _FAMILY, _ONE, "The largest whole number that is not larger.", _floor),
     scalar("sign", _FAMILY, _ONE, "-1, 0 or 1 in the type of the argument.", _sign),
-    scalar("power", _FAMILY, (Kind.NUMBER,) * 2, "x to the power y, in the type of x.", _power),
+    scalar("power", _FAMILY, (ArgumentKind.NUMBER,) * 2, "x to the power y, in the type of x.", _power),
     scalar("exp", _FAMILY, _ONE, "e to the power x.", _exp),
     scalar(
         "sqrt",
@@ -116,7 +116,7 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "round",
         _FAMILY,
-        (Kind.NUMBER, Kind.INTEGER),
+        (ArgumentKind.NUMBER, ArgumentKind.INTEGER),
         "The number rounded half away from zero to so many places right (or left, if negative) of the point.",
         _round,
     ),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tideglass.core.types import Type
 from tideglass.functions.conversions import convert_sql, implicit, invalid_type, refusal
 from tideglass.functions.mathematics import finite
-from tideglass.functions.signature import NULL_SQL, Kind, Sql, literal_sql
+from tideglass.functions.signature import NULL_SQL, ArgumentKind, Sql, literal_sql
 from tideglass.functions.strings import like_sql
 
 COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">="))
@@ -45,7 +45,9 @@ def compare(operator: str, left: Sql, right: Sql) -> Sql:
         moments = [convert_sql(side, Type.DATETIME, lenient=False).text for side in (left, right)]
         return _guarded(f" {operator} ".join(moments), (left, right))
     elif types <= _NUMBERS | {Type.NVARCHAR} and len(types) == 2 and operator not in ("=", "<>"):
-        numbers = [implicit(side, Kind.NUMBER, operator, i) for i, side in enumerate((left, right), 1)]
+        numbers = [
+            implicit(side, ArgumentKind.NUMBER, operator, i) for i, side in enumerate((left, right), 1)
+        ]
         return _guarded(_compare_numbers(operator, *numbers), (left, right))
     elif len(types) == 2 or (types & {Type.RECORD, Type.ARRAY} and operator not in ("=", "<>")):
         if operator == "=":
@@ -60,12 +62,12 @@ def compare(operator: str, left: Sql, right: Sql) -> Sql:
     return Sql(f"coalesce({text}, false)", Type.BIT)
 
 
-def _guarded(text: str, given: Sequence[Sql]) -> Sql:
+def _guarded(text: str, operands: Sequence[Sql]) -> Sql:
     """A comparison one side of which may stop the job: not attempted where the other side is NULL.
 
     So a row gives the same whether or not the NULL in it is known before (all of a column may be NULL).
     """
-    sure = [side.text for side in given if not side.fallible and side.constant is None]
+    sure = [side.text for side in operands if not side.fallible and side.constant is None]
     known = " AND ".join(f"({side}) IS NOT NULL" for side in sure) or "true"
     return Sql(f"(CASE WHEN {known} THEN coalesce({text}, false) ELSE false END)", Type.BIT, fallible=True)
 
@@ -102,7 +104,7 @@ def arithmetic(operator: str, left: Sql, right: Sql) -> Sql:
     if operator == "+" and left.type is right.type is Type.NVARCHAR:
         return Sql(f"({left.text} || {right.text})", Type.NVARCHAR, left.fallible or right.fallible)
     before = (left, right)
-    left, right = (implicit(side, Kind.NUMBER, operator, i) for i, side in enumerate(before, 1))
+    left, right = (implicit(side, ArgumentKind.NUMBER, operator, i) for i, side in enumerate(before, 1))
     if left.type is right.type is Type.BIGINT:
         result = _whole(operator, left, right)
     else:
@@ -141,7 +143,7 @@ def bitwise(operator: str, left: Sql, right: Sql) -> Sql:
         }[operator]
         return Sql(text, Type.BIT, left.fallible or right.fallible)
     before = (left, right)
-    left, right = (implicit(side, Kind.INTEGER, operator, i) for i, side in enumerate(before, 1))
+    left, right = (implicit(side, ArgumentKind.INTEGER, operator, i) for i, side in enumerate(before, 1))
     text = f"xor({left.text}, {right.text})" if operator == "^" else f"({left.text} {operator} {right.text})"
     return strict(Sql(text, Type.BIGINT, left.fallible or right.fallible), before, (left, right))
 
@@ -153,9 +155,9 @@ def unary(operator: str, value: Sql) -> Sql:
     if operator == "~":
         if value.type is Type.BIT:
             return Sql(f"(NOT {value.text})", Type.BIT, value.fallible)
-        value = implicit(value, Kind.INTEGER, "~", 1)
+        value = implicit(value, ArgumentKind.INTEGER, "~", 1)
         return Sql(f"(~{value.text})", Type.BIGINT, value.fallible)
-    value = implicit(value, Kind.NUMBER, "-" if operator == "neg" else "+", 1)
+    value = implicit(value, ArgumentKind.NUMBER, "-" if operator == "neg" else "+", 1)
     if operator == "pos":
         return value
     return Sql(f"(-({value.text}))", value.type, fallible=value.fallible or value.type is Type.BIGINT)
@@ -166,7 +168,7 @@ def like(value: Sql, pattern: Sql) -> Sql:
     if NULL_SQL.type in (value.type, pattern.type):
         return Sql("false", Type.BIT)
     before = (value, pattern)
-    value, pattern = (implicit(side, Kind.TEXT, "like", i) for i, side in enumerate(before, 1))
+    value, pattern = (implicit(side, ArgumentKind.TEXT, "like", i) for i, side in enumerate(before, 1))
     matched = Sql(like_sql(value, pattern), Type.BIT, value.fallible or pattern.fallible)
     held = strict(matched, before, (value, pattern))
     return Sql(f"coalesce({held.text}, false)", Type.BIT, held.fallible)
@@ -188,12 +190,12 @@ def among(value: Sql, options: Sequence[Sql]) -> Sql:
     return Sql(f"(CASE {branches} ELSE false END)", Type.BIT, fallible=True)
 
 
-def negated(positive: Sql, given: Sequence[Sql]) -> Sql:
+def negated(positive: Sql, operands: Sequence[Sql]) -> Sql:
     """NOT LIKE, NOT BETWEEN and NOT IN: false, like the positive form, where anything given is NULL."""
-    if any(side.type is Type.NULL for side in given):
+    if any(side.type is Type.NULL for side in operands):
         return Sql("false", Type.BIT)
     # What may stop the job comes last, so that it is not attempted beside a NULL.
-    sides = sorted((side for side in given if side.constant is None), key=lambda side: side.fallible)
+    sides = sorted((side for side in operands if side.constant is None), key=lambda side: side.fallible)
     nulls = " ".join(f"WHEN ({side.text}) IS NULL THEN false" for side in sides)
     if not nulls:
         return Sql(f"(NOT {positive.text})", Type.BIT, positive.fallible)
@@ -210,19 +212,22 @@ def condition(value: Sql) -> Sql:
         case Type.NULL:
             return Sql("false", Type.BIT)
         case _:
-            message = invalid_type("WHERE", 1, value.type, Kind.ANY).split(" Only")[0] + " It must be a bit."
+            message = (
+                invalid_type("WHERE", 1, value.type, ArgumentKind.ANY).split(" Only")[0]
+                + " It must be a bit."
+            )
             return Sql(f"coalesce({refusal(value, Type.BIT, message).text}, false)", Type.BIT, True)
 
 
-def strict(result: Sql, given: Sequence[Sql], converted: Sequence[Sql], *, may_fail: bool = False) -> Sql:
+def strict(result: Sql, arguments: Sequence[Sql], converted: Sequence[Sql], *, may_fail: bool = False) -> Sql:
     """The result, with nothing that may stop the job tried where an argument is NULL.
 
     So a row gives the same whether or not the NULL in it is known before (all of a column may be NULL).
     may_fail: not only the conversion of an argument may stop the job, but what is done with all of them.
     """
-    if len(given) < 2 or not (may_fail or any(arg.fallible for arg in converted)):
+    if len(arguments) < 2 or not (may_fail or any(arg.fallible for arg in converted)):
         return result
-    sure = [arg.text for arg in given if not arg.fallible and arg.constant is None]
+    sure = [arg.text for arg in arguments if not arg.fallible and arg.constant is None]
     if not sure:
         return result
     nulls = " OR ".join(f"({text}) IS NULL" for text in sure)

@@ -8,7 +8,7 @@ from tideglass.core.types import Type
 from tideglass.functions.conversions import json_sql
 from tideglass.functions.signature import (
     NULL_SQL,
-    Kind,
+    ArgumentKind,
     ScalarSignature,
     Sql,
     literal_sql,
@@ -114,32 +114,32 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "getarrayelement",
         _FAMILY,
-        (Kind.ARRAY, Kind.INTEGER),
+        (ArgumentKind.ARRAY, ArgumentKind.INTEGER),
         "The element at a position counted from 0; NULL if there is none.",
         _array_element,
     ),
     scalar(
         "getarraylength",
         _FAMILY,
-        (Kind.ARRAY,),
+        (ArgumentKind.ARRAY,),
         "The number of elements.",
         template("CAST(json_array_length({0}) AS BIGINT)", Type.BIGINT),
     ),
     scalar(
         "getrecordpropertyvalue",
         _FAMILY,
-        (Kind.RECORD, Kind.TEXT),
+        (ArgumentKind.RECORD, ArgumentKind.TEXT),
         "The field of a record with this name; NULL if there is none.",
         _property,
     ),
     scalar(
         "json_parse",
         _FAMILY,
-        (Kind.ANY,),
+        (ArgumentKind.ANY,),
         "The record a JSON text holds; NULL if it is no text, or no JSON object.",
         _json_parse,
     ),
-    scalar("gettype", _FAMILY, (Kind.ANY,), "The name of the value's type.", _gettype),
+    scalar("gettype", _FAMILY, (ArgumentKind.ANY,), "The name of the value's type.", _gettype),
 )
 
 #: What the binder may call and users cannot.
@@ -147,7 +147,7 @@ ENGINE_SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "record.of",
         "engine",
-        (Kind.ANY,),
+        (ArgumentKind.ANY,),
         "The record with these names and values, given in turn.",
         _record_of,
         min_args=0,
@@ -157,7 +157,7 @@ ENGINE_SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "record.merge",
         "engine",
-        (Kind.ANY,),
+        (ArgumentKind.ANY,),
         "The fields of all that are records; of fields with one name the first.",
         _record_merge,
         min_args=1,
@@ -167,7 +167,7 @@ ENGINE_SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "record.has",
         "engine",
-        (Kind.ANY, Kind.TEXT),
+        (ArgumentKind.ANY, ArgumentKind.TEXT),
         "Whether a record has a field of this name, be it NULL.",
         _record_has,
         strict=False,

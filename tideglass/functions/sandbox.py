@@ -96,8 +96,10 @@ class Sandbox:
                     raise ScriptError(json.loads(text))
                 case _:
                     self.close()
-                    said = json.loads(text)
-                    raise Exceeded("time" if kind == "T" else "memory", said if said is not None else at)
+                    reported = json.loads(text)
+                    raise Exceeded(
+                        "time" if kind == "T" else "memory", reported if reported is not None else at
+                    )
 
     def _started(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -139,8 +141,8 @@ class Sandbox:
         assert process.stdout is not None
         until = time.monotonic() + self.limits.javascript_seconds + _GRACE_SECONDS
         while b"\n" not in self._rest:
-            left = until - time.monotonic()
-            ready = select.select([process.stdout], [], [], max(0.0, left))[0]
+            remaining_seconds = until - time.monotonic()
+            ready = select.select([process.stdout], [], [], max(0.0, remaining_seconds))[0]
             more = os.read(process.stdout.fileno(), 1 << 20) if ready else b""
             if not more:
                 self.close()

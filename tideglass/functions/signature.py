@@ -28,7 +28,7 @@ class Sql:
 NULL_SQL = Sql("NULL", Type.NULL)
 
 
-class Kind(Enum):
+class ArgumentKind(Enum):
     """What an argument may be."""
 
     NUMBER = "number"  # text that looks like a number becomes FLOAT, a bit BIGINT
@@ -47,16 +47,16 @@ class Kind(Enum):
         return _ALLOWED[self]
 
 
-_ALLOWED: dict[Kind, tuple[Type, ...]] = {
-    Kind.NUMBER: (Type.BIGINT, Type.FLOAT),
-    Kind.INTEGER: (Type.BIGINT,),
-    Kind.TEXT: (Type.NVARCHAR,),
-    Kind.DATE: (Type.DATETIME,),
-    Kind.RECORD: (Type.RECORD,),
-    Kind.ARRAY: (Type.ARRAY,),
-    Kind.GEOMETRY: (Type.RECORD, Type.NVARCHAR),
-    Kind.ANY: (),
-    Kind.DATEPART: (Type.NVARCHAR,),
+_ALLOWED: dict[ArgumentKind, tuple[Type, ...]] = {
+    ArgumentKind.NUMBER: (Type.BIGINT, Type.FLOAT),
+    ArgumentKind.INTEGER: (Type.BIGINT,),
+    ArgumentKind.TEXT: (Type.NVARCHAR,),
+    ArgumentKind.DATE: (Type.DATETIME,),
+    ArgumentKind.RECORD: (Type.RECORD,),
+    ArgumentKind.ARRAY: (Type.ARRAY,),
+    ArgumentKind.GEOMETRY: (Type.RECORD, Type.NVARCHAR),
+    ArgumentKind.ANY: (),
+    ArgumentKind.DATEPART: (Type.NVARCHAR,),
 }
 
 
@@ -73,7 +73,7 @@ class ScalarSignature:
 
     name: str
     family: str
-    params: tuple[Kind, ...]
+    params: tuple[ArgumentKind, ...]
     meaning: str
     build: Builder
     min_args: int
@@ -82,16 +82,16 @@ class ScalarSignature:
 
     def usage(self, name: str) -> str:
         """How a call under `name` is written, such as `CHARINDEX(text, text [, integer])`."""
-        words = ["value" if kind is Kind.ANY else kind.value for kind in self.params]
+        words = ["value" if kind is ArgumentKind.ANY else kind.value for kind in self.params]
         needed, optional = words[: self.min_args], words[self.min_args :]
         more = ", ..." if self.max_args is None else ""
         return f"{name}({', '.join(needed)}{''.join(f' [, {word}]' for word in optional)}{more})"
 
     @property
     def datepart_arg(self) -> int | None:
-        return self.params.index(Kind.DATEPART) if Kind.DATEPART in self.params else None
+        return self.params.index(ArgumentKind.DATEPART) if ArgumentKind.DATEPART in self.params else None
 
-    def kind_of(self, place: int) -> Kind:
+    def kind_of(self, place: int) -> ArgumentKind:
         return self.params[min(place, len(self.params) - 1)]
 
 
@@ -118,7 +118,7 @@ class AggregateSignature:
 def scalar(
     name: str,
     family: str,
-    params: Sequence[Kind],
+    params: Sequence[ArgumentKind],
     meaning: str,
     build: Builder,
     *,

@@ -14,7 +14,7 @@ from tideglass.functions.javascript import match_positions
 from tideglass.functions.library import PythonFunction
 from tideglass.functions.signature import (
     NULL_SQL,
-    Kind,
+    ArgumentKind,
     ScalarSignature,
     Sql,
     literal_sql,
@@ -238,7 +238,7 @@ def _number(text: str, *, fallible: bool = False) -> Callable[[Sequence[Sql]], S
 
 
 _FAMILY = "string"
-_T, _I = Kind.TEXT, Kind.INTEGER
+_T, _I = ArgumentKind.TEXT, ArgumentKind.INTEGER
 _BLANKS = literal_sql(WHITE_SPACE)
 SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
@@ -303,7 +303,7 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "concat",
         _FAMILY,
-        (Kind.ANY,),
+        (ArgumentKind.ANY,),
         "All arguments as one text; NULL is nothing.",
         _concat,
         min_args=2,
@@ -313,7 +313,7 @@ SCALARS: tuple[ScalarSignature, ...] = (
     scalar(
         "concat_ws",
         _FAMILY,
-        (Kind.ANY,),
+        (ArgumentKind.ANY,),
         "All arguments but the first as one text, with the first between them; NULLs are skipped.",
         _concat_ws,
         min_args=3,

@@ -24,7 +24,7 @@ from tideglass.ingress.scan import Scan, ScanState
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class PartitionShare:
     """What a partition gives in a batch, and its state before; `idle_periods` as in `Scan.run`."""
 
     number: int
@@ -35,7 +35,7 @@ class Share:
 
 def late_partition_states(
     scan: Scan,
-    earlier_partitions: Sequence[Share],
+    earlier_partitions: Sequence[PartitionShare],
     fresh: Mapping[str, tuple[int, Sequence[Chunk]]],
 ) -> dict[str, ScanState]:
     """The states in which partitions begin of which nothing was known before this batch.
@@ -55,14 +55,14 @@ def late_partition_states(
             each.follow(at_ticks, number)
         marks = [{id_: i.watermark_ticks for id_, i in each.ingress.items()} for each in there]
         states[name] = ScanState.above(marks)
-        there.append(_Followed(scan, Share(number, fresh[name][1], states[name])))
+        there.append(_Followed(scan, PartitionShare(number, fresh[name][1], states[name])))
     return states
 
 
 class _Followed:
     """A partition followed through its events of a batch, from one birth to the next."""
 
-    def __init__(self, scan: Scan, share: Share) -> None:
+    def __init__(self, scan: Scan, share: PartitionShare) -> None:
         self.ingress = {r.id: share.state.ingress.get(r.id, Ingress()) for r in scan.readers}
         self._scan = scan
         self._share = share
@@ -78,7 +78,7 @@ class _Followed:
             count = int(np.searchsorted(arrived, at_ticks, side))
             if count:
                 part = table.slice(0, count)
-                self.ingress = self._scan.behind(
+                self.ingress = self._scan.state_after(
                     self._share.number, part, self.ingress, self._share.idle_periods
                 )
             if count < table.num_rows:

@@ -43,7 +43,7 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class Decided:
     """A chunk behind the policies: one entry an event, in the order they came.
 
     system_timestamp_ticks: BEFORE_ALL_TICKS where the event was dropped.
@@ -71,7 +71,7 @@ class Placed:
         return data_errors(self.decision, self.arrival_time_ticks, most_examples)
 
 
-def place(
+def apply_policies(
     policies: Policies,
     ingress: Ingress,
     arrival_time_ticks: Ints,
@@ -80,7 +80,7 @@ def place(
     valid: Mask | None = None,
     substreams: pa.DictionaryArray | None = None,
     trace: bool = False,
-) -> Placed:
+) -> Decided:
     """Give every event of a chunk its system timestamp, or drop it, and move the watermark on.
 
     The events are of one partition and follow those `ingress` has seen; how they are cut into chunks
@@ -139,20 +139,20 @@ def place(
         own_before, own_after, state, advances = _scan_substreams(own, substreams, ingress, floor_end_ticks)
 
     watermark_before = np.maximum(own_before, floor_before)
-    behind = counted & (time < watermark_before)
+    out_of_order = counted & (time < watermark_before)
     decision = np.zeros(len(arrival), dtype=np.uint8)
     decision[late] = Decision.DROPPED_LATE if drop else Decision.ADJUSTED_LATE
     if drop:
-        decision[behind] = Decision.DROPPED_OUT_OF_ORDER
+        decision[out_of_order] = Decision.DROPPED_OUT_OF_ORDER
     else:
-        decision[behind] = Decision.ADJUSTED_OUT_OF_ORDER
-        decision[behind & late] = Decision.ADJUSTED_BOTH
+        decision[out_of_order] = Decision.ADJUSTED_OUT_OF_ORDER
+        decision[out_of_order & late] = Decision.ADJUSTED_BOTH
     decision[early] = Decision.DROPPED_EARLY
     decision[~keyed] = Decision.DROPPED_NULL_KEY
     decision[~good] = Decision.DROPPED_BAD_TIMESTAMP
     counters = Counters.of(decision, int(np.count_nonzero(arrival != arrival_time_ticks)))
     kept = decision < Decision.DROPPED_EARLY
-    return Placed(
+    return Decided(
         system_timestamp_ticks=np.where(kept, np.maximum(time, watermark_before), BEFORE_ALL_TICKS),
         arrival_time_ticks=arrival,
         decision=decision,
@@ -247,7 +247,7 @@ def _floors(arrival: Ints, first_ticks: int, lag_ticks: int | None) -> tuple[Int
 def _scan_substreams(
     own: Ints, substreams: pa.DictionaryArray, ingress: Ingress, floor_end_ticks: int
 ) -> tuple[Ints, Ints, Ingress, pa.Table]:
-    """The scan of `place` per substream; also the state behind it and the watermarks that moved."""
+    """The scan of `apply_policies` per substream; also the state behind it and the watermarks that moved."""
     texts = substreams.dictionary.cast(pa.string())
     fresh = texts.filter(pc.invert(pc.is_in(texts, value_set=ingress.substreams))).unique().drop_null()
     keys = pa.concat_arrays([ingress.substreams, fresh])

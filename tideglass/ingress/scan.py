@@ -47,7 +47,7 @@ from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program
 from tideglass.ingress.idle_periods import IdlePeriod, between_idle_periods
 from tideglass.ingress.partition_time import Ingress, watermarks
-from tideglass.ingress.policies import estimated_arrival_ticks, idle_until, place
+from tideglass.ingress.policies import apply_policies, estimated_arrival_ticks, idle_until
 from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport, ReaderReport
 from tideglass.operators.progress import Progress, partition_name
 from tideglass.operators.state.reorder import release
@@ -284,7 +284,9 @@ class Scan:
             for before, table in between_idle_periods(chunk.table, idle_periods):
                 ingress = self._idle_until(ingress, before)
                 for reader in self.readers:
-                    rows, ingress[reader.id] = self._place(reader, partition, table, ingress[reader.id])
+                    rows, ingress[reader.id] = self._apply_policies(
+                        reader, partition, table, ingress[reader.id]
+                    )
                     gathered[reader.id].append(rows)
             if chunk.table.num_rows:
                 was_quiet = state.quiet_until_ticks != BEFORE_ALL_TICKS
@@ -326,7 +328,7 @@ class Scan:
             exchange.withhold()
         return exchange.messages(), after
 
-    def behind(
+    def state_after(
         self,
         partition: int,
         table: pa.Table,
@@ -337,7 +339,7 @@ class Scan:
         after = dict(ingress)
         for before, part in between_idle_periods(table, idle_periods):
             after = self._idle_until(after, before)
-            after = {r.id: self._place(r, partition, part, after[r.id])[1] for r in self.readers}
+            after = {r.id: self._apply_policies(r, partition, part, after[r.id])[1] for r in self.readers}
         return after
 
     def _identified(self, partition_name: str, chunk: Chunk) -> Chunk:
@@ -357,12 +359,12 @@ class Scan:
         until_ticks = max(each.until_ticks for each in idle_periods)
         return {r.id: idle_until(r.policies, ingress[r.id], until_ticks) for r in self.readers}
 
-    def _place(
+    def _apply_policies(
         self, reader: Reader, partition: int, table: pa.Table, ingress: Ingress
     ) -> tuple[pa.Table, Ingress]:
         """Decoded events of one reader behind its policies, with their system columns."""
-        given = table[ARRIVAL]
-        arrival = given.fill_null(0).to_numpy()
+        arrival_column = table[ARRIVAL]
+        arrival = arrival_column.fill_null(0).to_numpy()
         event_time, valid, substreams, texts = None, None, None, None
         # What TIMESTAMP BY sees as $partition and $arrival are the event's own.
         table = with_system_columns(table, arrival, arrival, reader.id, partition)
@@ -374,21 +376,23 @@ class Scan:
                 column = pa.chunked_array([pa.nulls(table.num_rows, pa.int64())])
             valid = np.asarray(column.is_valid())
             event_time = column.fill_null(0).to_numpy()
-            if given.null_count:
-                arrival = np.where(np.asarray(given.is_valid()), arrival, event_time)
+            if arrival_column.null_count:
+                arrival = np.where(np.asarray(arrival_column.is_valid()), arrival, event_time)
             if reader.over:
                 texts = substream_texts(times, len(reader.over), partition)
                 substreams = texts.dictionary_encode()
         with profile.part("time policies"):
-            placed = place(reader.policies, ingress, arrival, event_time, valid=valid, substreams=substreams)
+            decided = apply_policies(
+                reader.policies, ingress, arrival, event_time, valid=valid, substreams=substreams
+            )
         rows = with_system_columns(
-            table, placed.system_timestamp_ticks, placed.arrival_time_ticks, reader.id, partition
+            table, decided.system_timestamp_ticks, decided.arrival_time_ticks, reader.id, partition
         )
         if texts is not None:
             rows = rows.append_column(typed_field(SUBSTREAM, Type.NVARCHAR), texts)
-        if not placed.kept.all():
-            rows = rows.filter(pa.array(placed.kept))
-        return rows, placed.ingress
+        if not decided.kept.all():
+            rows = rows.filter(pa.array(decided.kept))
+        return rows, decided.ingress
 
     def _times_of(self, reader: Reader, table: pa.Table) -> pa.Table:
         """The values of TIMESTAMP BY and OVER.

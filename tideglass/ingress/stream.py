@@ -126,14 +126,14 @@ class IngressTask:
         if record.ended:  # what comes behind the end is no part of the run
             return []
         partitions = record.partitions
-        given: dict[str, list[FrameChunk]] = {}
+        arrived: dict[str, list[FrameChunk]] = {}
         kinds: set[Kind] = set()
         for message in messages:
             kinds.add(message.kind)
             if message.kind is Kind.KNOWN:
                 record.known |= message.json()
             if message.kind is Kind.CHUNK:
-                given.setdefault(message.sender, []).append(
+                arrived.setdefault(message.sender, []).append(
                     FrameChunk.from_bytes(message.sender, message.body)
                 )
         final = Kind.END in kinds
@@ -142,9 +142,9 @@ class IngressTask:
         clock_ms = None if record.replaying else now_ms  # what is read again has its own silences
         chunks: dict[str, list[Chunk]] = {}
         next_offsets: dict[str, int] = {}
-        for name in sorted(given):
+        for name in sorted(arrived):
             counted = partitions[name].next_offset if name in partitions else 0
-            chunks[name], next_offsets[name] = in_order(given[name], counted)
+            chunks[name], next_offsets[name] = in_order(arrived[name], counted)
         if record.replaying:
             chunks = self._read_again(chunks, record, state)
         elif released:
@@ -225,13 +225,13 @@ class IngressTask:
         until = self.begin.until or {}
         result: dict[str, list[Chunk]] = {}
         for name, own in chunks.items():
-            before, behind = cut(own, until[name]) if name in until else ([], list(own))
+            before, rest = cut(own, until[name]) if name in until else ([], list(own))
             if before:
                 result[name] = before
-            if behind:
+            if rest:
                 if name not in record.kept:
                     record.kept.append(name)
-                bodies = [FrameChunk(name, (0, 0), each).to_bytes() for each in behind]
+                bodies = [FrameChunk(name, (0, 0), each).to_bytes() for each in rest]
                 state.append(record.kept.index(name), pa.table({_KEPT: pa.array(bodies, pa.binary())}))
         return result
 
@@ -265,18 +265,18 @@ def cut(chunks: Sequence[Chunk], offset: int) -> tuple[list[Chunk], list[Chunk]]
     What was refused in a chunk that is cut counts with its first part.
     """
     before: list[Chunk] = []
-    behind: list[Chunk] = []
+    rest: list[Chunk] = []
     for chunk in chunks:
         offsets = chunk.table[OFFSET].to_numpy()
         place = int((offsets < offset).sum())
-        if place == len(offsets) and (place or not behind):
+        if place == len(offsets) and (place or not rest):
             before.append(chunk)
         elif place == 0:
-            behind.append(chunk)
+            rest.append(chunk)
         else:
             before.append(replace(chunk, table=chunk.table.slice(0, place)))
-            behind.append(Chunk(chunk.table.slice(place)))
-    return before, behind
+            rest.append(Chunk(chunk.table.slice(place)))
+    return before, rest
 
 
 def _with_kept(chunks: Mapping[str, list[Chunk]], record: Record, state: State) -> dict[str, list[Chunk]]:

@@ -63,7 +63,7 @@ class RunOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class JobPlan:
     """A job ready to run.
 
     name: of the project.

@@ -25,7 +25,7 @@ from tideglass.core.file_names import folder_name
 from tideglass.core.types import ARRIVAL, PARTITION
 from tideglass.job.arrival_warnings import arrival_warnings
 from tideglass.job.directory import JobDirectory
-from tideglass.job.options import Job, RunOptions
+from tideglass.job.options import JobPlan, RunOptions
 from tideglass.job.start.manifest import read_manifest
 from tideglass.project.input_option import InputOption, hint_of_path
 from tideglass.project.inputs import OUTSIDE, ProjectInput
@@ -35,7 +35,7 @@ from tideglass.project.project import Project
 _Found = TypeVar("_Found")
 
 
-def plan_job(project: Project, options: RunOptions) -> Job:
+def plan_job(project: Project, options: RunOptions) -> JobPlan:
     """What a run of the project would be. Raises QueryError or ProjectError; starts nothing.
 
     The query is bound once. How its inputs are read decides which time policies it is placed with.
@@ -61,7 +61,7 @@ def plan_job(project: Project, options: RunOptions) -> Job:
     compiled = query.place(settings, _key_groups(directory, options))
     outputs = {name: _output(project, options, name) for name in compiled.topology.outputs}
     _check_outputs(outputs, options)
-    return Job(
+    return JobPlan(
         name=project.name,
         compiled=compiled,
         settings=settings,

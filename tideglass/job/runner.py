@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.output import Batch
+from tideglass.connect.reference.database import SqlReference
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.journal import JournaledReferences
-from tideglass.connect.reference.sql import SqlReference
 from tideglass.connect.source import StreamInput
 from tideglass.core.errors import TideglassError
 from tideglass.core.time import NANOSECONDS_PER_TICK
@@ -27,7 +27,7 @@ from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.reports import BatchReports
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import RunLock
-from tideglass.job.options import Job
+from tideglass.job.options import JobPlan
 from tideglass.job.outputs import BatchRows, TaskSink, commit_batch
 from tideglass.job.progress.counts import Counts
 from tideglass.job.progress.idle_journal import IdleJournal
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from tideglass.spark.session.session import Libraries
+    from tideglass.spark.session.spark_session import Libraries
 
 #: Called after every batch: its number, what it gave, and the metrics so far.
 Watch = Callable[[int, BatchRows, Metrics], None]
@@ -55,7 +55,7 @@ OnStart = Callable[[RunStart], None]
 
 
 def run(
-    job: Job,
+    job: JobPlan,
     watch: Watch | None = None,
     spark: SparkSession | None = None,
     on_start: OnStart | None = None,
@@ -118,7 +118,7 @@ def _naming_damage(checkpoint: Path) -> Generator[None]:
         raise problem from error
 
 
-def _streams(job: Job, setup: RunSetup) -> tuple[StreamInput, ...]:
+def _streams(job: JobPlan, setup: RunSetup) -> tuple[StreamInput, ...]:
     """The inputs that tideglass reads itself, which read first what an earlier run had read."""
     recorded = setup.read_plan.recorded
     return tuple(each.reading_again(recorded.get(name, {})) for name, each in job.inputs.items())
@@ -148,7 +148,7 @@ def _wait(query: StreamingQuery, reporter: Reporter, profile: Profile | None) ->
 
 
 def _start(
-    job: Job, reporter: Reporter, watch: Watch | None, spark: SparkSession | None, profile: Profile | None
+    job: JobPlan, reporter: Reporter, watch: Watch | None, spark: SparkSession | None, profile: Profile | None
 ) -> StreamingQuery:
     from tideglass.spark.file_source import SourceJob
     from tideglass.spark.kafka.query import LiveJob, start_live
@@ -211,16 +211,14 @@ def _start(
         reports = BatchReports.of(messages)
         if job.topics:
             partition_watermarks.take(batch_id, reports.partitions)
-        given = commit_batch(batch, emitted_messages(messages), topology.outputs, job.outputs)
+        emitted = commit_batch(batch, emitted_messages(messages), topology.outputs, job.outputs)
         for report in reports.partitions:
             idle_journal.take(report)
         snapshots.sync([report.sender for report in reports.partitions])
         if job.topics:  # once its rows are given, and before anything is said of them
-            topic_progress = topic_progress.behind(
-                batch_id, checkpoint, tuple(job.topics), reports.partitions
-            )
+            topic_progress = topic_progress.after(batch_id, checkpoint, tuple(job.topics), reports.partitions)
             topic_progress.save(state)
-        counts = counts.after(batch_id, given.rows, reports.stages)
+        counts = counts.after(batch_id, emitted.rows, reports.stages)
         counts.save(state)
         catch_up = reporter.metrics.catch_up
         catches_up = catch_up is not None and not catch_up.done
@@ -233,11 +231,11 @@ def _start(
         if waits:
             mark_replayed(read)
         with reporter.changing() as metrics:
-            metrics.take_batch(reports, given.rows)
+            metrics.take_batch(reports, emitted.rows)
             if catch_up is not None and catches_up:
                 catch_up.advance(read, metrics.read_now, time.monotonic())
         if watch is not None:
-            watch(batch_id, given, metrics)
+            watch(batch_id, emitted, metrics)
         if profile is not None:
             profile.take_commit(batch_id, time.monotonic() - began)
             for message in messages:
@@ -271,17 +269,17 @@ def _start(
     return start_live(session, live, options, commit)
 
 
-def _session(job: Job, directory: JobDirectory, spark: SparkSession | None) -> SparkSession:
+def _session(job: JobPlan, directory: JobDirectory, spark: SparkSession | None) -> SparkSession:
     """The session given, else the one of this process, which the first call starts."""
-    from tideglass.spark.session.session import local_session
+    from tideglass.spark.session.spark_session import local_session
 
     return spark or local_session(job.options.cores, directory.spark_log, _libraries(job))
 
 
-def _libraries(job: Job) -> Libraries | None:
+def _libraries(job: JobPlan) -> Libraries | None:
     """What Spark needs besides its own; None for a job without topics."""
     from tideglass.spark.connector import CONNECTOR
-    from tideglass.spark.session.session import Libraries
+    from tideglass.spark.session.spark_session import Libraries
 
     if not job.topics and all(each.kafka_options is None for each in job.outputs.values()):
         return None

@@ -141,8 +141,8 @@ class Builder:
         return [*done, last]
 
     @_rule
-    def union(self, span: Span, *terms: n.Query) -> n.Union:
-        return n.Union(terms, span)
+    def union(self, span: Span, *terms: n.Query) -> n.UnionQuery:
+        return n.UnionQuery(terms, span)
 
     @_rule
     def nested_query(self, _: Span, query: n.Query) -> n.Query:
@@ -156,8 +156,8 @@ class Builder:
         span: Span,
         items: tuple[n.Item | n.StarItem, ...],
         into: n.Name | None,
-        source: n.Relation,
-        joins: tuple[n.Join | n.Apply, ...] | None,
+        source: n.FromItem,
+        joins: tuple[n.JoinClause | n.ApplyClause, ...] | None,
         match: n.MatchRecognize | None,
         where: n.Expr | None,
         group_by: tuple[n.GroupItem, ...] | None,
@@ -197,8 +197,8 @@ class Builder:
 
     @_rule
     def relation(
-        self, span: Span, named: n.Relation, *modifiers: n.TimestampBy | n.PartitionBy
-    ) -> n.Relation:
+        self, span: Span, named: n.FromItem, *modifiers: n.TimestampBy | n.PartitionBy
+    ) -> n.FromItem:
         stamps = [m for m in modifiers if isinstance(m, n.TimestampBy)]
         partitions = [m for m in modifiers if isinstance(m, n.PartitionBy)]
         for what, found in (("TIMESTAMP BY", stamps), ("PARTITION BY", partitions)):
@@ -207,15 +207,15 @@ class Builder:
                     "SYNTAX", f"{what} stands here a second time", found[1].span, "keep one of them"
                 )
         stamp, partition = next(iter(stamps), None), next(iter(partitions), None)
-        return n.Relation(named.name, named.query, named.alias, stamp, partition, span)
+        return n.FromItem(named.name, named.query, named.alias, stamp, partition, span)
 
     @_rule
-    def named_relation(self, span: Span, name: n.Name, alias: n.Name | None = None) -> n.Relation:
-        return n.Relation(name, None, alias, span=span)
+    def named_relation(self, span: Span, name: n.Name, alias: n.Name | None = None) -> n.FromItem:
+        return n.FromItem(name, None, alias, span=span)
 
     @_rule
-    def derived_relation(self, span: Span, query: n.Query, alias: n.Name | None = None) -> n.Relation:
-        return n.Relation(None, query, alias, span=span)
+    def derived_relation(self, span: Span, query: n.Query, alias: n.Name | None = None) -> n.FromItem:
+        return n.FromItem(None, query, alias, span=span)
 
     @_rule
     def timestamp_by(self, span: Span, expr: n.Expr, over: tuple[n.Expr, ...] | None) -> n.TimestampBy:
@@ -235,28 +235,30 @@ class Builder:
         return _whole(number)
 
     @_rule
-    def joins(self, _: Span, *joins: n.Join | n.Apply) -> tuple[n.Join | n.Apply, ...]:
+    def joins(
+        self, _: Span, *joins: n.JoinClause | n.ApplyClause
+    ) -> tuple[n.JoinClause | n.ApplyClause, ...]:
         return joins
 
     @_rule
-    def inner_join(self, span: Span, relation: n.Relation, on: n.Expr) -> n.Join:
-        return n.Join("INNER", relation, on, span)
+    def inner_join(self, span: Span, relation: n.FromItem, on: n.Expr) -> n.JoinClause:
+        return n.JoinClause("INNER", relation, on, span)
 
     @_rule
-    def left_join(self, span: Span, relation: n.Relation, on: n.Expr) -> n.Join:
-        return n.Join("LEFT", relation, on, span)
+    def left_join(self, span: Span, relation: n.FromItem, on: n.Expr) -> n.JoinClause:
+        return n.JoinClause("LEFT", relation, on, span)
 
     @_rule
-    def cross_join(self, span: Span, relation: n.Relation) -> n.Join:
-        return n.Join("CROSS", relation, None, span)
+    def cross_join(self, span: Span, relation: n.FromItem) -> n.JoinClause:
+        return n.JoinClause("CROSS", relation, None, span)
 
     @_rule
-    def cross_apply(self, span: Span, function: n.Name, arg: n.Expr, alias: n.Name) -> n.Apply:
-        return n.Apply("CROSS", function, arg, alias, span)
+    def cross_apply(self, span: Span, function: n.Name, arg: n.Expr, alias: n.Name) -> n.ApplyClause:
+        return n.ApplyClause("CROSS", function, arg, alias, span)
 
     @_rule
-    def outer_apply(self, span: Span, function: n.Name, arg: n.Expr, alias: n.Name) -> n.Apply:
-        return n.Apply("OUTER", function, arg, alias, span)
+    def outer_apply(self, span: Span, function: n.Name, arg: n.Expr, alias: n.Name) -> n.ApplyClause:
+        return n.ApplyClause("OUTER", function, arg, alias, span)
 
     @_rule
     def where(self, _: Span, condition: n.Expr) -> n.Expr:
@@ -375,13 +377,13 @@ class Builder:
         return n.In(value, options, negated is not None, span)
 
     @_rule
-    def column(self, span: Span, path: tuple[n.Name, ...]) -> n.Column | n.Call:
+    def column(self, span: Span, path: tuple[n.Name, ...]) -> n.Column | n.CallExpr:
         if is_system_timestamp(path):
-            return n.Call(path[:1], path[1], (), span=span)
+            return n.CallExpr(path[:1], path[1], (), span=span)
         return n.Column(path, span)
 
     @_rule
-    def number(self, span: Span, digits: Token) -> n.Literal:
+    def number(self, span: Span, digits: Token) -> n.LiteralExpr:
         value = int(digits) if digits.isdecimal() else float(digits)
         if value == float("inf"):
             raise Malformed("SYNTAX", f"{digits} is larger than any float", span)
@@ -389,23 +391,23 @@ class Builder:
             raise Malformed(
                 "SYNTAX", f"{digits} is outside the range of bigint", span, f"{AS_FLOAT}: {digits}.0"
             )
-        return n.Literal(value, span)
+        return n.LiteralExpr(value, span)
 
     @_rule
-    def string(self, span: Span, text: Token) -> n.Literal:
-        return n.Literal(text[1:-1].replace("''", "'"), span)
+    def string(self, span: Span, text: Token) -> n.LiteralExpr:
+        return n.LiteralExpr(text[1:-1].replace("''", "'"), span)
 
     @_rule
-    def null(self, span: Span) -> n.Literal:
-        return n.Literal(None, span)
+    def null(self, span: Span) -> n.LiteralExpr:
+        return n.LiteralExpr(None, span)
 
     @_rule
-    def cast(self, span: Span, expr: n.Expr, type_: str) -> n.Cast:
-        return n.Cast(expr, type_, False, span)
+    def cast(self, span: Span, expr: n.Expr, type_: str) -> n.CastExpr:
+        return n.CastExpr(expr, type_, False, span)
 
     @_rule
-    def try_cast(self, span: Span, expr: n.Expr, type_: str) -> n.Cast:
-        return n.Cast(expr, type_, True, span)
+    def try_cast(self, span: Span, expr: n.Expr, type_: str) -> n.CastExpr:
+        return n.CastExpr(expr, type_, True, span)
 
     @_rule
     def nested_expr(self, _: Span, expr: n.Expr) -> n.Expr:
@@ -430,9 +432,9 @@ class Builder:
         path: tuple[n.Name, ...],
         args: tuple[tuple[n.Expr, ...], bool] | None,
         over: n.Over | None,
-    ) -> n.Call:
+    ) -> n.CallExpr:
         exprs, distinct = args or ((), False)
-        return n.Call(path[:-1], path[-1], exprs, distinct, over, span)
+        return n.CallExpr(path[:-1], path[-1], exprs, distinct, over, span)
 
     @_rule
     def arguments(self, _: Span, *args: n.Expr) -> tuple[tuple[n.Expr, ...], bool]:
@@ -486,9 +488,9 @@ class Builder:
         return condition
 
     @_rule
-    def case(self, span: Span, operand: n.Expr | None, *parts: Any) -> n.Case:
+    def case(self, span: Span, operand: n.Expr | None, *parts: Any) -> n.CaseExpr:
         *branches, otherwise = parts
-        return n.Case(operand, tuple(branches), otherwise, span)
+        return n.CaseExpr(operand, tuple(branches), otherwise, span)
 
     @_rule
     def branch(self, _: Span, when: n.Expr, then: n.Expr) -> tuple[n.Expr, n.Expr]:

@@ -30,7 +30,7 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class LiteralExpr:
     """NULL, an int, a float or a string."""
 
     value: int | float | str | None
@@ -88,10 +88,10 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallExpr:
     """`name(args) [OVER (...)]`. `prefix` holds what stands before the last dot: `System`, `UDF`, `uda`.
 
-    `System.Timestamp()` and the bare `System.Timestamp` are both Call(prefix=System, name=Timestamp).
+    `System.Timestamp()` and the bare `System.Timestamp` are both CallExpr(prefix=System, name=Timestamp).
     Date parts and window units stay in `args` as one-name Columns. `DISTINCT` sets `distinct`.
     """
 
@@ -104,7 +104,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class CastExpr:
     """`CAST(e AS type)`, or TRY_CAST when `lenient`. `type` is upper-case: BIGINT, FLOAT, NVARCHAR, ..."""
 
     expr: Expr
@@ -165,7 +165,7 @@ class In:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CaseExpr:
     """`operand` is None in the searched form; `otherwise` is None when ELSE is missing (an error later)."""
 
     operand: Expr | None
@@ -175,7 +175,19 @@ class Case:
 
 
 Expr: TypeAlias = (
-    Literal | Column | Member | Star | Call | Cast | Unary | Binary | Like | Between | IsNull | In | Case
+    LiteralExpr
+    | Column
+    | Member
+    | Star
+    | CallExpr
+    | CastExpr
+    | Unary
+    | Binary
+    | Like
+    | Between
+    | IsNull
+    | In
+    | CaseExpr
 )
 
 
@@ -214,7 +226,7 @@ class PartitionBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class FromItem:
     """What stands in FROM: an input, a step, or (as an extension) a parenthesised query."""
 
     name: Name | None
@@ -226,17 +238,17 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class JoinClause:
     """`kind` is INNER, LEFT or CROSS; `on` is None for CROSS only."""
 
     kind: str
-    relation: Relation
+    relation: FromItem
     on: Expr | None
     span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
+class ApplyClause:
     """`CROSS|OUTER APPLY GetArrayElements|GetElements|GetRecordProperties (expr) [AS] alias`."""
 
     kind: str  # CROSS or OUTER
@@ -304,7 +316,7 @@ class WindowCall:
     kind: str
     args: tuple[tuple[str, Duration], ...]
     over: tuple[Expr, ...] = ()
-    id: Literal | None = None
+    id: LiteralExpr | None = None
     span: Span = _span()
 
 
@@ -323,8 +335,8 @@ GroupItem: TypeAlias = WindowCall | WindowsCall | Expr
 class Select:
     items: tuple[Item | StarItem, ...]
     into: Name | None
-    source: Relation
-    joins: tuple[Join | Apply, ...] = ()
+    source: FromItem
+    joins: tuple[JoinClause | ApplyClause, ...] = ()
     match: MatchRecognize | None = None
     where: Expr | None = None
     group_by: tuple[GroupItem, ...] = ()
@@ -333,14 +345,14 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class UnionQuery:
     """Two or more queries, rows of all of them, duplicates too; UNION and UNION ALL are the same."""
 
     terms: tuple[Query, ...]
     span: Span = _span()
 
 
-Query: TypeAlias = Select | Union
+Query: TypeAlias = Select | UnionQuery
 
 
 @dataclass(frozen=True, slots=True)

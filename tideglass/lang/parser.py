@@ -131,8 +131,8 @@ def _diagnosed(reading: Sequence[Token], index: int, malformed: Malformed | None
     if repairs:
         repair = repaired(_automaton(), [unclassified(token) for token in reading], index, expected)
     diagnostic = unexpected(reading, index, expected, repair)
-    is_told = repair is not None and diagnostic.hint == repair.hint and repair.changes
-    return _Found(diagnostic, repair.tokens if repair is not None and is_told else None)
+    is_shown = repair is not None and diagnostic.hint == repair.hint and repair.changes
+    return _Found(diagnostic, repair.tokens if repair is not None and is_shown else None)
 
 
 def _is_echo(

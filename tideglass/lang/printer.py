@@ -28,9 +28,9 @@ def print_script(script: n.Script) -> str:
 def print_query(query: n.Query, indent: str = "") -> str:
     """The text of a query; all lines but the first begin with `indent`."""
     newline = "\n" + indent
-    if isinstance(query, n.Union):
+    if isinstance(query, n.UnionQuery):
         terms = [
-            _nested(term, indent) if isinstance(term, n.Union) else print_query(term, indent)
+            _nested(term, indent) if isinstance(term, n.UnionQuery) else print_query(term, indent)
             for term in query.terms
         ]
         return f"{newline}UNION{newline}".join(terms)
@@ -107,7 +107,7 @@ def _item(item: n.Item | n.StarItem) -> str:
     return text if item.alias is None else f"{text} AS {_name(item.alias)}"
 
 
-def _relation(relation: n.Relation, indent: str) -> str:
+def _relation(relation: n.FromItem, indent: str) -> str:
     if relation.query is not None:
         text = _nested(relation.query, indent)
     else:
@@ -126,8 +126,8 @@ def _relation(relation: n.Relation, indent: str) -> str:
     return text
 
 
-def _join(join: n.Join | n.Apply, indent: str) -> str:
-    if isinstance(join, n.Apply):
+def _join(join: n.JoinClause | n.ApplyClause, indent: str) -> str:
+    if isinstance(join, n.ApplyClause):
         return f"{join.kind} APPLY {_name(join.function)}({print_expr(join.arg)}) AS {_name(join.alias)}"
     on = f" ON {print_expr(join.on)}" if join.on is not None else ""
     return f"{join.kind} JOIN {_relation(join.relation, indent)}{on}"
@@ -225,22 +225,22 @@ def _expr(expr: n.Expr, least: int) -> str:
 def _bound(expr: n.Expr) -> tuple[str, int]:
     """The text of an expression and how tightly it binds."""
     match expr:
-        case n.Literal():
+        case n.LiteralExpr():
             return _literal(expr.value)
         case n.Column():
             return _path(expr.path), _PRIMARY
         case n.Star():
             return "*", _PRIMARY
         case n.Member():
-            tight = isinstance(expr.base, n.Call | n.Cast | n.Member)
+            tight = isinstance(expr.base, n.CallExpr | n.CastExpr | n.Member)
             base = _expr(expr.base, _PRIMARY) if tight else f"({print_expr(expr.base)})"
             return f"{base}.{_name(expr.name)}", _PRIMARY
-        case n.Call():
+        case n.CallExpr():
             return _call(expr), _PRIMARY
-        case n.Cast():
+        case n.CastExpr():
             type_ = "NVARCHAR(MAX)" if expr.type == "NVARCHAR" else expr.type
             return f"{'TRY_' if expr.lenient else ''}CAST({print_expr(expr.expr)} AS {type_})", _PRIMARY
-        case n.Case():
+        case n.CaseExpr():
             return _case(expr), _PRIMARY
         case n.Unary():
             return _unary(expr)
@@ -295,7 +295,7 @@ def _binary(expr: n.Binary) -> tuple[str, int]:
     return f"{_expr(expr.left, left)} {expr.op} {_expr(expr.right, right)}", level
 
 
-def _call(call: n.Call) -> str:
+def _call(call: n.CallExpr) -> str:
     args = ("DISTINCT " if call.distinct else "") + _exprs(call.args)
     text = f"{_path((*call.prefix, call.name))}({args})"
     if call.over is None:
@@ -314,7 +314,7 @@ def _call(call: n.Call) -> str:
     return f"{text} OVER ({' '.join(parts)})"
 
 
-def _case(case: n.Case) -> str:
+def _case(case: n.CaseExpr) -> str:
     parts = ["CASE"]
     if case.operand is not None:
         parts.append(print_expr(case.operand))

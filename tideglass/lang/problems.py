@@ -51,7 +51,7 @@ _NAMES = frozenset({"NAME", "BRACKETED", "QUOTED"})
 _LITERALS = frozenset({"NUMBER", "STRING"})
 _OPERAND_WORDS = frozenset({"CASE", "CAST", "TRY_CAST", "NULL", "DISTINCT", "LPAR"})
 # Always possible or rarely meant: left out of what "was expected".
-_UNTOLD = frozenset(
+_UNSHOWN = frozenset(
     """$END SEMI QLPAR ALIAS ALIAS_STRING OVER OVER_KEYS TIMESTAMP PARTITION MATCH_RECOGNIZE CROSS OUTER
     INNER ALL""".split()  # noqa: SIM905
 )
@@ -84,30 +84,30 @@ def unexpected(
 
 def expectation(expected: frozenset[str]) -> str:
     """The terminals that fit, in words: "FROM, INTO, ',' or an alias"."""
-    told = expected - _UNTOLD
-    operand = told.issuperset(_NAMES | _LITERALS) and "CASE" in told
+    shown = expected - _UNSHOWN
+    operand = shown.issuperset(_NAMES | _LITERALS) and "CASE" in shown
     words: list[str] = []
     if operand:
         words.append("an expression")
-        if "STAR" in told:
+        if "STAR" in shown:
             words.append("'*'")
-        told -= _OPERAND_WORDS | _OPERATORS | _NAMES | _LITERALS
-    elif told >= _NAMES:
-        words.append("an alias" if "AS" in told else "a name")
-        told -= _NAMES | _LITERALS | {"AS"}
-    elif told & _NAMES:
+        shown -= _OPERAND_WORDS | _OPERATORS | _NAMES | _LITERALS
+    elif shown >= _NAMES:
+        words.append("an alias" if "AS" in shown else "a name")
+        shown -= _NAMES | _LITERALS | {"AS"}
+    elif shown & _NAMES:
         words.append("a word")
-        told -= _NAMES
-    if "NUMBER" in told:
+        shown -= _NAMES
+    if "NUMBER" in shown:
         words.append("a number")
-        told -= _LITERALS
-    if "AND" in told and "OR" not in told:
+        shown -= _LITERALS
+    if "AND" in shown and "OR" not in shown:
         words.append("AND")  # of BETWEEN
-    if len(told & _OPERATORS) > 5:
+    if len(shown & _OPERATORS) > 5:
         words.append("an operator")
-        told -= _OPERATORS | {"LPAR"}
-    keywords = sorted(_CLAUSES.get(name, name) for name in told if name not in _SYMBOLS)
-    symbols = sorted(f"'{_SYMBOLS[name]}'" for name in told if name in _SYMBOLS)
+        shown -= _OPERATORS | {"LPAR"}
+    keywords = sorted(_CLAUSES.get(name, name) for name in shown if name not in _SYMBOLS)
+    symbols = sorted(f"'{_SYMBOLS[name]}'" for name in shown if name in _SYMBOLS)
     words = [*keywords, *symbols, *words] or ["'('" if "QLPAR" in expected else "the end of the statement"]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 

@@ -24,7 +24,7 @@ _AHEAD = 200
 #: How far a change must get, in tokens, unless all is read: the spelling of a word, brackets, and any other.
 _LEAST_OF_SPELLING, _LEAST_OF_BRACKETS, _LEAST = 1, 2, 5
 #: Tokens before the place that are read again; a change makes none before them another.
-_BEHIND = 8
+_BEFORE = 8
 _FOLLOW_NAMES = frozenset(
     """COMMA FROM INTO RPAR AS SEMI $END DOT EQ NE GT GE LT LE PLUS MINUS STAR SLASH PERCENT LIKE BETWEEN IN
     IS NOT AND OR ASC DESC GROUP WHERE HAVING""".split()  # noqa: SIM905 - a list of words reads better as words
@@ -57,7 +57,7 @@ class Trial:
     """Reads changed tokens from a little before the place where reading stopped."""
 
     def __init__(self, automaton: Lark, tokens: Sequence[Token], failed: int) -> None:
-        self._start = max(failed - _BEHIND, 0)
+        self._start = max(failed - _BEFORE, 0)
         self._failed = failed
         self._state: Any = automaton.parse_interactive()
         conf = copy(self._state.parser_state.parse_conf)
@@ -113,8 +113,8 @@ def _foreign_word(scanned: Sequence[Token], tokens: Sequence[Token], failed: int
                 continue
             meant = classified(_changed(scanned, at, at + 1, [_like("NAME", word, scanned[at])]))
             if meant[at].type == word:
-                told = keyword(meant, at)
-                return Repair(list(scanned), told.hint, told.message, told.span, changes=False)
+                shown = keyword(meant, at)
+                return Repair(list(scanned), shown.hint, shown.message, shown.span, changes=False)
     return None
 
 
@@ -137,7 +137,7 @@ def _repairs(
             yield Repair(changed, hint, message, _span(token), least=_LEAST_OF_BRACKETS)
     for at in (failed - 1, failed):
         if 0 <= at < len(tokens) and not _is_word_of_its_own(tokens, at):
-            yield Repair(_changed(scanned, at, at + 1, []), _left_out(scanned[at], at < failed))
+            yield Repair(_changed(scanned, at, at + 1, []), _leave_out(scanned[at], at < failed))
     for terminal in (name for name in _PUT_IN if name in expected):
         if terminal == "AND" and failed + 1 >= len(scanned) and "OR" in expected:
             continue  # nothing would stand behind it
@@ -199,7 +199,7 @@ def _is_word_of_its_own(tokens: Sequence[Token], at: int) -> bool:
     return not (at and tokens[at - 1].upper() == tokens[at].upper())
 
 
-def _left_out(token: Token, is_before: bool) -> str:
+def _leave_out(token: Token, is_before: bool) -> str:
     names = {"COMMA": "the comma", "SEMI": "the semicolon", "DOT": "the dot"}
     if token.type == "RPAR":
         return "this parenthesis closes nothing"

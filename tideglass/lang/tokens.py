@@ -86,7 +86,7 @@ _MEMBER = re.compile(r"\w+")  # behind a dot a name may begin with a digit: a.0.
 _ENDS_PATH = frozenset({"NAME", "BRACKETED", "QUOTED", "RPAR"})
 _ENDS_OPERAND = _ENDS_PATH | {"STRING", "NUMBER", "NULL", "END"}
 _OPERAND_TYPES = frozenset({"NAME", "BRACKETED", "QUOTED", "STRING", "NUMBER"})
-_BEHIND_OPERAND = frozenset({"FROM", "AS", "INTO", "AND", "OR", "IS", "IN", "LIKE", "BETWEEN"})
+_AFTER_OPERAND = frozenset({"FROM", "AS", "INTO", "AND", "OR", "IS", "IN", "LIKE", "BETWEEN"})
 
 
 @dataclass(slots=True)
@@ -227,8 +227,8 @@ def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame
     after = following.upper() if following is not None else ""
     match word:
         case "OVER":
-            behind_call = previous == "RPAR" and after in ("(", "PARTITION", "ORDER", "LIMIT", "WHEN")
-            return behind_call or (frame.stamping and previous in _ENDS_OPERAND)
+            after_call = previous == "RPAR" and after in ("(", "PARTITION", "ORDER", "LIMIT", "WHEN")
+            return after_call or (frame.stamping and previous in _ENDS_OPERAND)
         case "ASC" | "DESC":
             return frame.ordering and previous in _ENDS_OPERAND
         case "LIMIT":
@@ -252,7 +252,7 @@ def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame
 
 def _begins_operand(token: Token | None, word: str, selecting: bool) -> bool:
     """Whether what follows DISTINCT is its operand, rather than something behind a column of that name."""
-    if token is None or word in _BEHIND_OPERAND:
+    if token is None or word in _AFTER_OPERAND:
         return False
     return token.type in _OPERAND_TYPES or word in ("-", "+", "~", "(") or (selecting and word == "*")
 

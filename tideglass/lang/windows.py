@@ -55,13 +55,13 @@ def group_items(exprs: Sequence[n.Expr]) -> tuple[n.GroupItem, ...]:
     items = [_group_item(expr) for expr in exprs]
     if not any(isinstance(item, n.WindowCall | n.WindowsCall) for item in items):
         for index, item in enumerate(items):
-            if isinstance(item, n.Call) and _is_timestamp(item):
+            if isinstance(item, n.CallExpr) and _is_timestamp(item):
                 items[index] = n.WindowCall("snapshot", (), span=item.span)
                 break
     return tuple(items)
 
 
-def window_kind(call: n.Call) -> str | None:
+def window_kind(call: n.CallExpr) -> str | None:
     """tumbling, hopping, sliding or session when the call's name is a window's, otherwise None."""
     if call.prefix or call.name.quote:
         return None
@@ -70,7 +70,7 @@ def window_kind(call: n.Call) -> str | None:
 
 
 def _group_item(expr: n.Expr) -> n.GroupItem:
-    if not isinstance(expr, n.Call) or expr.prefix or expr.name.quote:
+    if not isinstance(expr, n.CallExpr) or expr.prefix or expr.name.quote:
         return expr
     match expr.name.text.lower():
         case "windows":
@@ -87,7 +87,7 @@ def _group_item(expr: n.Expr) -> n.GroupItem:
 
 def _member(arg: n.Expr) -> n.WindowCall:
     """One argument of Windows( ), with its id if it is wrapped in Window( )."""
-    if isinstance(arg, n.Call):
+    if isinstance(arg, n.CallExpr):
         if not arg.prefix and arg.name.text.lower() == "window":
             return _identified(arg)
         if _is_timestamp(arg):
@@ -99,23 +99,23 @@ def _member(arg: n.Expr) -> n.WindowCall:
     raise Malformed("SYNTAX", "Windows( ) holds something that is no window", arg.span, hint)
 
 
-def _identified(call: n.Call) -> n.WindowCall:
+def _identified(call: n.CallExpr) -> n.WindowCall:
     _refuse_extras(call, over=False)
     hint = "write Window('id', TumblingWindow(minute, 10))"
     if len(call.args) != 2:
         raise Malformed("SYNTAX", "Window( ) takes an id and a window", call.span, hint)
     name, window = call.args
-    if not isinstance(name, n.Literal):
+    if not isinstance(name, n.LiteralExpr):
         if not isinstance(name, n.Column) or len(name.path) != 1 or name.path[0].quote != '"':
             raise Malformed("SYNTAX", "the id of a Window( ) is a string", name.span, hint)
-        name = n.Literal(name.path[0].text, name.span)  # "id": double quotes around a string (A-08)
+        name = n.LiteralExpr(name.path[0].text, name.span)  # "id": double quotes around a string (A-08)
     inner = _member(window)
     if inner.id is not None:
         raise Malformed("SYNTAX", "a Window( ) inside a Window( )", window.span, hint)
     return n.WindowCall(inner.kind, inner.args, inner.over, name, call.span)
 
 
-def _window(call: n.Call) -> n.WindowCall | None:
+def _window(call: n.CallExpr) -> n.WindowCall | None:
     kind = window_kind(call)
     if kind is None:
         return None
@@ -123,7 +123,7 @@ def _window(call: n.Call) -> n.WindowCall | None:
     durations = _long_form(call, kind) or _short_form(call, kind)
     if durations is None:
         message = f"{call.name.text} is not written with these arguments"
-        quoted = call.args and isinstance(call.args[0], n.Literal) and isinstance(call.args[0].value, str)
+        quoted = call.args and isinstance(call.args[0], n.LiteralExpr) and isinstance(call.args[0].value, str)
         hint = f"write {_WRITTEN[kind]}" + (", the unit without quotes" if quoted else "")
         raise Malformed("SYNTAX", message, call.span, hint)
     keys = call.over.partition_by if call.over else ()
@@ -135,7 +135,7 @@ def _fits(kind: str, count: int) -> bool:
     return len(form.roles) - form.optional <= count <= len(form.roles)
 
 
-def _short_form(call: n.Call, kind: str) -> tuple[tuple[str, n.Duration], ...] | None:
+def _short_form(call: n.CallExpr, kind: str) -> tuple[tuple[str, n.Duration], ...] | None:
     """`(unit, n, ...)`: every amount is in the one unit."""
     if not call.args or not _fits(kind, len(call.args) - 1):
         return None
@@ -148,13 +148,13 @@ def _short_form(call: n.Call, kind: str) -> tuple[tuple[str, n.Duration], ...] |
     return tuple((role, n.Duration(name, e, s)) for role, e, s in zip(roles, amounts, spans, strict=False))
 
 
-def _long_form(call: n.Call, kind: str) -> tuple[tuple[str, n.Duration], ...] | None:
+def _long_form(call: n.CallExpr, kind: str) -> tuple[tuple[str, n.Duration], ...] | None:
     """`(Duration(unit, n), Hop(unit, n), ...)`: each argument says its role."""
     if not call.args or not _fits(kind, len(call.args)):
         return None
     found: list[tuple[str, n.Duration]] = []
     for role, arg in zip(FORMS[kind].roles, call.args, strict=False):
-        if not isinstance(arg, n.Call) or arg.prefix or arg.over or len(arg.args) != 2:
+        if not isinstance(arg, n.CallExpr) or arg.prefix or arg.over or len(arg.args) != 2:
             return None
         unit, amount = arg.args
         if arg.name.text.lower() != ROLE_FUNCTIONS[role].lower():
@@ -165,7 +165,7 @@ def _long_form(call: n.Call, kind: str) -> tuple[tuple[str, n.Duration], ...] | 
     return tuple(found)
 
 
-def _refuse_extras(call: n.Call, over: bool) -> None:
+def _refuse_extras(call: n.CallExpr, over: bool) -> None:
     """Errors for DISTINCT, and for an OVER that is not the one a session window may have."""
     if call.distinct:
         raise Malformed("SYNTAX", f"{call.name.text} takes no DISTINCT", call.span)
@@ -176,6 +176,6 @@ def _refuse_extras(call: n.Call, over: bool) -> None:
         raise Malformed("SYNTAX", f"{call.name.text} cannot have this OVER clause", call.over.span, hint)
 
 
-def _is_timestamp(call: n.Call) -> bool:
+def _is_timestamp(call: n.CallExpr) -> bool:
     prefix = [part.text.lower() for part in call.prefix]
     return prefix == ["system"] and call.name.text.lower() == "timestamp" and not call.args and not call.over

@@ -49,7 +49,7 @@ class StepText:
 class CrossingText:
     """What one exchange carries: from where to where, which rows, their columns, and how they are spread."""
 
-    way: str
+    route: str
     rows: str
     columns: tuple[str, ...]
     spread: str
@@ -117,12 +117,14 @@ def _names(topology: Topology, id_: int) -> dict[str, str]:
     if not isinstance(op, RowsOp):
         return {}
     plain = {item.name: item.expr.name for item in op.rows.items if isinstance(item.expr, Ref)}
-    said = {name: _SAID.get(field, field.removeprefix("$payload.")) for name, field in plain.items()}
-    return said | _SAID
+    names_shown = {
+        name: _SHOWN_NAMES.get(field, field.removeprefix("$payload.")) for name, field in plain.items()
+    }
+    return names_shown | _SHOWN_NAMES
 
 
 #: What a query calls a column that every row has.
-_SAID = {PARTITION: "PartitionId"}
+_SHOWN_NAMES = {PARTITION: "PartitionId"}
 
 
 def _readable(column: str, names: Mapping[str, str]) -> str:
@@ -166,7 +168,7 @@ def operator_text(topology: Topology, op: Op) -> str:
         case PartialOp():
             return f"pre-aggregate #{op.source} for {grouping_text(op.grouping)}"
         case SendOp():
-            by = _spread(op, _SAID) if op.keys else "all to one key group"
+            by = _spread(op, _SHOWN_NAMES) if op.keys else "all to one key group"
             what = "partial aggregates" if isinstance(topology.op(op.source), PartialOp) else "rows"
             return f"send #{op.source} to stage {op.to_level} by {by}: {what} cross"
         case ReceiveOp():

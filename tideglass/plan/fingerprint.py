@@ -33,17 +33,17 @@ def fingerprints(topology: Topology) -> tuple[str, ...]:
     """The fingerprint of every operator, by its number."""
     found: list[str] = []
     for op in topology.ops:
-        said = [tag_of(op)]
+        lines = [tag_of(op)]
         for field, name, value in tagged_fields(op):
             if field == "reader":
-                said.append(_reading(topology, cast("int", value)))
+                lines.append(_reading(topology, cast("int", value)))
             elif field in _SOURCES:
                 numbers = (value,) if isinstance(value, int) else cast("tuple[int, ...]", value)
-                said.append(f"{name}={[found[number] for number in numbers]}")
-                said += [_columns(topology, number) for number in numbers if not isinstance(op, RowsOp)]
+                lines.append(f"{name}={[found[number] for number in numbers]}")
+                lines += [_columns(topology, number) for number in numbers if not isinstance(op, RowsOp)]
             elif field not in _PLACE:
-                said.append(f"{name}={written(value)}")
-        found.append(_hash("\n".join(said)))
+                lines.append(f"{name}={written(value)}")
+        found.append(_hash("\n".join(lines)))
     return tuple(found)
 
 
@@ -51,8 +51,8 @@ def _reading(topology: Topology, id_: int) -> str:
     """How events of an input become rows; the number of the reader is a column of them (`$input`)."""
     reader = topology.readers[id_]
     types = topology.fields[reader.input].payload_types
-    said = written((reader, types, topology.level, topology.functions))
-    return f"{said} without rows that fail" if topology.drops_failing_rows else said
+    text = written((reader, types, topology.level, topology.functions))
+    return f"{text} without rows that fail" if topology.drops_failing_rows else text
 
 
 def _columns(topology: Topology, source: int) -> str:

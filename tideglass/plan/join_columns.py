@@ -25,7 +25,7 @@ from tideglass.plan.expressions import (
     walk,
 )
 from tideglass.plan.nodes import Named
-from tideglass.plan.topology import JoinOp, LookupOp, Op, ReferenceJoinSpec, Rows, RowsOp
+from tideglass.plan.topology import JoinOp, LookupOp, Op, ReferenceJoinSpec, RowProgram, RowsOp
 
 _OF_THE_PAIR = frozenset((*ORDER_COLUMNS, SUBSTREAM))
 
@@ -124,7 +124,7 @@ def _settled(
     )
 
 
-def _exprs(rows: Rows) -> list[Expr]:
+def _exprs(rows: RowProgram) -> list[Expr]:
     return [item.expr for item in rows.items] + ([] if rows.condition is None else [rows.condition])
 
 
@@ -163,7 +163,7 @@ def _field_name(payload: str, keys: tuple[str, ...]) -> str:
     return payload.removesuffix(PAYLOAD) + field_column(keys)
 
 
-def _renamed(rows: Rows, names: Mapping[Expr, str]) -> Rows:
+def _renamed(rows: RowProgram, names: Mapping[Expr, str]) -> RowProgram:
     return replace(
         rows,
         items=tuple(Named(item.name, _read(item.expr, names)) for item in rows.items),

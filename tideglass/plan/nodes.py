@@ -108,7 +108,7 @@ class AnalyticCall:
 
 @tag("Scan")
 @dataclass(frozen=True, slots=True)
-class Scan:
+class InputScan:
     """An input behind its policies. `timestamp` None: arrival time. `over` empty: no substreams.
 
     `reader` tells readers of the same input apart (`asa.md` 2.4): equal readers are one.
@@ -154,7 +154,7 @@ class Filter:
 
 @tag("Project")
 @dataclass(frozen=True, slots=True)
-class Project:
+class Projection:
     """Listed columns `items`; `spread`, when given, is a record expression that becomes `$payload`.
 
     Several spreads of one SELECT are merged into one expression with `record.merge` (first wins).
@@ -436,7 +436,7 @@ class Union:
 
 
 Node: TypeAlias = (
-    Scan | StepRef | Filter | Project | Aggregate | Union | Analytic | Apply | Join | Lookup | Match
+    InputScan | StepRef | Filter | Projection | Aggregate | Union | Analytic | Apply | Join | Lookup | Match
 )
 
 
@@ -481,7 +481,7 @@ def applied_columns(function: str, alias: str) -> tuple[str, str]:
 def children(node: Node) -> tuple[Node, ...]:
     """The nodes whose rows a node takes directly, in the order it names them."""
     match node:
-        case Scan() | StepRef():
+        case InputScan() | StepRef():
             return ()
         case Join(left=left, right=right):
             return (left, right)
@@ -489,7 +489,7 @@ def children(node: Node) -> tuple[Node, ...]:
             return (left,)
         case Union(children=branches):
             return branches
-        case Filter() | Project() | Aggregate() | Analytic() | Apply() | Match():
+        case Filter() | Projection() | Aggregate() | Analytic() | Apply() | Match():
             return (node.child,)
 
 

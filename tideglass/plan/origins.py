@@ -14,13 +14,13 @@ from tideglass.plan.nodes import (
     Analytic,
     Apply,
     Filter,
+    InputScan,
     Join,
     Lookup,
     Match,
     Node,
     Plan,
-    Project,
-    Scan,
+    Projection,
     StepRef,
     Union,
 )
@@ -79,7 +79,7 @@ def _extremes(node: Node) -> Iterator[tuple[Node, str, Expr, Span]]:
             yield child, call.function, call.arg, call.span
 
 
-def _fields(node: Node, expr: Expr, steps: Mapping[str, Node]) -> Iterator[tuple[Scan, tuple[str, ...]]]:
+def _fields(node: Node, expr: Expr, steps: Mapping[str, Node]) -> Iterator[tuple[InputScan, tuple[str, ...]]]:
     """The fields of inputs that an expression over the rows of a node is, one for each branch of a union.
 
     Columns of an input whose columns are known have types that are known too, and are none of these.
@@ -92,7 +92,7 @@ def _fields(node: Node, expr: Expr, steps: Mapping[str, Node]) -> Iterator[tuple
         return
     name = base.name
     match node:
-        case Scan():
+        case InputScan():
             declared = dict(node.payload_types)
             if name == PAYLOAD and keys and declared.get(keys[0], Type.NVARCHAR) is Type.NVARCHAR:
                 yield node, keys
@@ -101,7 +101,7 @@ def _fields(node: Node, expr: Expr, steps: Mapping[str, Node]) -> Iterator[tuple
         case Union(children=children):
             for child in children:
                 yield from _fields(child, _listed(child, name, keys, expr), steps)
-        case Project(child=child, items=items, spread=spread):
+        case Projection(child=child, items=items, spread=spread):
             made = next((item.expr for item in items if item.name == name), None)
             made = spread if name == PAYLOAD else made
             if made is not None:
@@ -135,7 +135,7 @@ def _read(name: str, keys: tuple[str, ...]) -> Expr:
     return Path(Ref(name), keys) if keys else Ref(name)
 
 
-def _times(scan: Scan, keys: tuple[str, ...]) -> bool:
+def _times(scan: InputScan, keys: tuple[str, ...]) -> bool:
     by = scan.timestamp.expr if isinstance(scan.timestamp, Cast) else scan.timestamp
     return by == Path(Ref(PAYLOAD), keys)
 
@@ -144,7 +144,7 @@ def _inside(node: Node) -> Iterator[Node]:
     """The node and all below it, up to the steps it reads."""
     yield node
     match node:
-        case Scan() | StepRef():
+        case InputScan() | StepRef():
             return
         case Union(children=children):
             below: tuple[Node, ...] = children

@@ -33,14 +33,14 @@ from tideglass.plan.nodes import (
     Analytic,
     Apply,
     Filter,
+    InputScan,
     Join,
     Lookup,
     Match,
     Named,
     Node,
     Plan,
-    Project,
-    Scan,
+    Projection,
     StepRef,
     Union,
 )
@@ -74,7 +74,7 @@ from tideglass.plan.topology import (
     Reader,
     ReceiveOp,
     ReferenceJoinSpec,
-    Rows,
+    RowProgram,
     RowsOp,
     ScanOp,
     SendOp,
@@ -87,7 +87,7 @@ class _Placer:
     def __init__(self, policies: Policies) -> None:
         self.policies = policies
         self.ops: list[Op] = []
-        self.readers: dict[Scan, Reader] = {}
+        self.readers: dict[InputScan, Reader] = {}
         self.steps: dict[str, tuple[Stream, ...]] = {}
         self.scans: dict[int, int] = {}
         self.joins: list[JoinSides] = []
@@ -105,13 +105,13 @@ class _Placer:
     def streams(self, node: Node) -> tuple[Stream, ...]:
         """The streams whose rows together are the rows of `node`."""
         match node:
-            case Scan():
+            case InputScan():
                 return (self.scan(node),)
             case StepRef(name=name):
                 return self.steps[name]
             case Filter(child=child, condition=condition):
                 return tuple(self.filter(s, condition) for s in self.streams(child))
-            case Project(child=child):
+            case Projection(child=child):
                 return tuple(self.project(s, node) for s in self.streams(child))
             case Union(children=branches):
                 return tuple(s for branch in branches for s in self.aligned(branch, node.columns))
@@ -145,7 +145,7 @@ class _Placer:
         items = dict(stream.columns)
         if stream.payload is not None:
             items[PAYLOAD] = stream.payload
-        program = Rows(
+        program = RowProgram(
             tuple(Named(name, expr) for name, expr in items.items()), stream.condition, kept_columns(stream)
         )
         return replace(
@@ -163,7 +163,7 @@ class _Placer:
         stream = self.computed(stream, [whole])
         return replace(stream, condition=both(stream.condition, self.within(stream, condition)))
 
-    def project(self, stream: Stream, node: Project) -> Stream:
+    def project(self, stream: Stream, node: Projection) -> Stream:
         columns, payload = self.projected(stream, node)
         before = self.computed(stream, list(columns.values()))
         if before is not stream:
@@ -171,7 +171,7 @@ class _Placer:
         made = replace(before, columns=columns, payload=payload)
         return self.computed(made, list(columns.values()))
 
-    def projected(self, stream: Stream, node: Project) -> tuple[dict[str, Expr], Expr | None]:
+    def projected(self, stream: Stream, node: Projection) -> tuple[dict[str, Expr], Expr | None]:
         columns = {item.name: self.within(stream, item.expr) for item in node.items}
         return columns, None if node.spread is None else self.within(stream, node.spread)
 
@@ -186,7 +186,7 @@ class _Placer:
             result.append(replace(stream, columns=found))
         return tuple(result)
 
-    def scan(self, node: Scan) -> Stream:
+    def scan(self, node: InputScan) -> Stream:
         if node not in self.readers:
             policies = replace(self.policies, application_time=node.timestamp is not None)
             reader = Reader(len(self.readers), node.input, node.timestamp, node.over, policies)
@@ -222,9 +222,9 @@ class _Placer:
             window, meeting.level, listed, None, None, together, grouping.substreams, meeting.aligned
         )
 
-    def rows(self, stream: Stream, items: tuple[Named, ...]) -> Rows:
+    def rows(self, stream: Stream, items: tuple[Named, ...]) -> RowProgram:
         named = tuple(Named(item.name, self.within(stream, item.expr)) for item in items)
-        return Rows(named, stream.condition, kept_columns(stream))
+        return RowProgram(named, stream.condition, kept_columns(stream))
 
     # ------------------------------------------------------------ analytic functions, APPLY
 
@@ -300,13 +300,13 @@ class _Placer:
         keys = tuple(f"$j{n}" for n in range(len(node.keys)))
         left = [_side_of(s, node.left_prefix) for s in self.streams(node.left)]
         right = [_side_of(s, node.right_prefix) for s in self.streams(node.right)]
-        streams: list[tuple[Stream, Side, Rows]] = []
+        streams: list[tuple[Stream, Side, RowProgram]] = []
         for number, own in enumerate((left, right)):
             for stream, side in own:
                 items = tuple(
                     Named(name, side.expr(pair[number])) for name, pair in zip(keys, node.keys, strict=True)
                 )
-                streams.append((stream, side, Rows(items, stream.condition, kept_columns(stream))))
+                streams.append((stream, side, RowProgram(items, stream.condition, kept_columns(stream))))
         highest = max(stream.level for stream, _, _ in streams)
         there = [(stream, rows) for stream, _, rows in streams if stream.level == highest]
         far = [(stream, rows) for stream, _, rows in streams if stream.level < highest]
@@ -359,7 +359,9 @@ class _Placer:
             for number, side in enumerate((left, right))
         )
         rows = self.add(
-            RowsOp(self.next, stream.level, stream.op, Rows(ours, stream.condition, kept_columns(stream)))
+            RowsOp(
+                self.next, stream.level, stream.op, RowProgram(ours, stream.condition, kept_columns(stream))
+            )
         )
         fields = InputFields((), False, node.payload_types)
         looking_up = ReferenceJoinSpec(
@@ -369,7 +371,7 @@ class _Placer:
             node.condition,
             (),
             (),
-            Rows(theirs, None, ()),
+            RowProgram(theirs, None, ()),
             fields,
             stream.substreams,
         )
@@ -393,7 +395,7 @@ class _Placer:
             items = [Named(name, expr) for name, expr in stream.columns.items() if name != WINDOW_ID]
             if stream.payload is not None:
                 items.append(Named(PAYLOAD, stream.payload))
-            program = Rows(tuple(items), stream.condition, kept_columns(stream))
+            program = RowProgram(tuple(items), stream.condition, kept_columns(stream))
             rows = self.add(RowsOp(self.next, stream.level, stream.op, program))
             self.add(EmitOp(self.next, stream.level, rows, output))
 

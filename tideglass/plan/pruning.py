@@ -24,7 +24,7 @@ from tideglass.plan.expressions import (
     substitute,
 )
 from tideglass.plan.nodes import Named
-from tideglass.plan.topology import AnalyticOp, ApplyOp, Op, PatternOp, ReceiveOp, Rows, RowsOp, SendOp
+from tideglass.plan.topology import AnalyticOp, ApplyOp, Op, PatternOp, ReceiveOp, RowProgram, RowsOp, SendOp
 
 
 @dataclass(slots=True)
@@ -86,20 +86,20 @@ def pruned(ops: Sequence[Op]) -> list[Op]:
     return result
 
 
-def by_field_columns(rows: Rows) -> Rows:
+def by_field_columns(rows: RowProgram) -> RowProgram:
     """The program reading columns of single payload fields where it read fields of the payload."""
-    return Rows(
+    return RowProgram(
         tuple(Named(item.name, fields_to_columns(item.expr)) for item in rows.items),
         None if rows.condition is None else fields_to_columns(rows.condition),
         rows.keep,
     )
 
 
-def _exprs(rows: Rows) -> list[Expr]:
+def _exprs(rows: RowProgram) -> list[Expr]:
     return [item.expr for item in rows.items] + ([] if rows.condition is None else [rows.condition])
 
 
-def _only(rows: Rows, wanted: _Needed) -> Rows:
+def _only(rows: RowProgram, wanted: _Needed) -> RowProgram:
     """The program with the wanted columns only; wanted payload fields become columns."""
     items = {item.name: item.expr for item in rows.items if item.name in wanted.names}
     payload = next((item.expr for item in rows.items if item.name == PAYLOAD), None)

@@ -49,13 +49,13 @@ class ReadBack:
         return output_from_ticks - self.span_ticks + self.floor_lag_ticks
 
 
-def read_backs(plan: Plan, topology: Topology, *, behind_watermark: bool = False) -> Mapping[str, ReadBack]:
+def read_backs(plan: Plan, topology: Topology, *, after_watermark: bool = False) -> Mapping[str, ReadBack]:
     """The read-back of every input the job reads.
 
-    behind_watermark: counted from the watermark of a stopped job instead of from an output time; rows
+    after_watermark: counted from the watermark of a stopped job instead of from an output time; rows
     that were still held back then may be stamped before it.
     """
-    spans_ticks = input_spans_ticks(plan, with_holds=behind_watermark)
+    spans_ticks = input_spans_ticks(plan, with_holds=after_watermark)
     result: dict[str, ReadBack] = {}
     for name in topology.fields:
         readers = [reader for reader in topology.readers if reader.input == name]

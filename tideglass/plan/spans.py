@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tideglass.plan.nodes import Aggregate, Analytic, Join, Match, Node, Plan, Scan, StepRef, children
+from tideglass.plan.nodes import Aggregate, Analytic, InputScan, Join, Match, Node, Plan, StepRef, children
 
 
 def own_span_ticks(node: Node) -> int:
@@ -68,7 +68,7 @@ def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]
     def walk(node: Node, above_ticks: int) -> None:
         above_ticks += own_span_ticks(node) + (hold_ticks(node) if with_holds else 0)
         match node:
-            case Scan(input=name):
+            case InputScan(input=name):
                 spans_ticks[name] = max(spans_ticks.get(name, 0), above_ticks)
             case StepRef(name=name):
                 walk(steps[name], above_ticks)

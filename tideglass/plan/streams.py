@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tideglass.core.types import ORDER_COLUMNS, PARTITION, PAYLOAD, SUBSTREAM
 from tideglass.plan.expressions import Expr, Path, Ref
 from tideglass.plan.nodes import Lookup
-from tideglass.plan.topology import Rows
+from tideglass.plan.topology import RowProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Meeting:
     aligned: bool
 
 
-def _spread_in(stream: Stream, program: Rows, routing: Sequence[str]) -> tuple[str, ...] | None:
+def _spread_in(stream: Stream, program: RowProgram, routing: Sequence[str]) -> tuple[str, ...] | None:
     """The columns of `program` among `routing` by which rows are spread already; None if by anything else.
 
     Streams that meet are together only if they are spread by the same columns in the same order.
@@ -63,7 +63,7 @@ def _spread_in(stream: Stream, program: Rows, routing: Sequence[str]) -> tuple[s
     return names if len(names) == len(found) else None
 
 
-def meeting_of(branches: Sequence[Stream], programs: Sequence[Rows], keys: tuple[str, ...]) -> Meeting:
+def meeting_of(branches: Sequence[Stream], programs: Sequence[RowProgram], keys: tuple[str, ...]) -> Meeting:
     """Where rows of equal keys meet: where they are, if they are spread there by some of the keys."""
     highest = max(stream.level for stream in branches)
     spread = {
@@ -80,7 +80,7 @@ def meeting_of(branches: Sequence[Stream], programs: Sequence[Rows], keys: tuple
     return Meeting(highest + 1, keys, sent=True, aligned=False)
 
 
-def partition_among(rows: Sequence[tuple[Stream, Rows]], keys: Sequence[str]) -> str | None:
+def partition_among(rows: Sequence[tuple[Stream, RowProgram]], keys: Sequence[str]) -> str | None:
     """The key that is PartitionId in all of these rows of inputs, if there is one."""
     if any(stream.level > 0 for stream, _ in rows):
         return None
@@ -101,7 +101,7 @@ def spread_by(routing: Sequence[str]) -> tuple[frozenset[Expr], ...]:
     return tuple(frozenset((Ref(name),)) for name in routing)
 
 
-def still_together(stream: Stream, program: Rows) -> tuple[frozenset[Expr], ...] | None:
+def still_together(stream: Stream, program: RowProgram) -> tuple[frozenset[Expr], ...] | None:
     """What the rows of `stream` are spread by, over the rows its program makes."""
     if stream.together is None:
         return None

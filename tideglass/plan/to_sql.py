@@ -18,7 +18,7 @@ from tideglass.functions.catalogue import ENGINE, SCALARS
 from tideglass.functions.conversions import combine, convert_sql, implicit
 from tideglass.functions.javascript import call_sql
 from tideglass.functions.records import field_sql
-from tideglass.functions.signature import NULL_SQL, Kind, ScalarSignature, Sql, literal_sql
+from tideglass.functions.signature import NULL_SQL, ArgumentKind, ScalarSignature, Sql, literal_sql
 from tideglass.plan.expressions import (
     Call,
     Case,
@@ -150,7 +150,7 @@ class _Lowering:
         self.found.setdefault(expr, []).append(guard)
         return NULL_SQL
 
-    def behind(self, guards: Sequence[Expr], expr: Expr, *, passed_on: bool = False) -> Sql:
+    def guarded_by(self, guards: Sequence[Expr], expr: Expr, *, passed_on: bool = False) -> Sql:
         """The value of something evaluated only where `guards` hold."""
         self.guards.extend(guards)
         try:
@@ -192,10 +192,10 @@ class _Lowering:
         conditions: list[Sql] = []
         values: list[Sql] = []
         for when, then in case.branches:
-            conditions.append(operators.condition(self.behind(before, when)))
-            values.append(self.behind([*before, when], then, passed_on=True))
+            conditions.append(operators.condition(self.guarded_by(before, when)))
+            values.append(self.guarded_by([*before, when], then, passed_on=True))
             before.append(negation(when))
-        values.append(self.behind(before, case.otherwise, passed_on=True))
+        values.append(self.guarded_by(before, case.otherwise, passed_on=True))
         results = [then for _, then in case.branches] + [case.otherwise]
         type_, texts = combine(values, to_float=any(_is_float(result) for result in results))
         if type_ is Type.NULL:
@@ -211,7 +211,9 @@ class _Lowering:
         if name in ("and", "or"):
             return self.logical(name, args)
         if name == "coalesce":
-            known = [self.behind(_nulls(args[:place]), arg, passed_on=True) for place, arg in enumerate(args)]
+            known = [
+                self.guarded_by(_nulls(args[:place]), arg, passed_on=True) for place, arg in enumerate(args)
+            ]
             return SCALARS[name].build(known)
         if name.startswith("udf."):
             return call_sql(name.removeprefix("udf."), tuple(self.value(arg) for arg in args))
@@ -229,7 +231,7 @@ class _Lowering:
         before: list[Expr] = []
         for left, right_expr in pairwise(args):
             before.append(left if name == "and" else negation(left))
-            right = operators.condition(self.behind(before, right_expr))
+            right = operators.condition(self.guarded_by(before, right_expr))
             if not right.fallible:
                 text = f"({whole.text} {name.upper()} {right.text})"
             elif name == "and":
@@ -241,14 +243,14 @@ class _Lowering:
 
     def scalar(self, signature: ScalarSignature, args: Sequence[Expr]) -> Sql:
         passed_on = signature.name in _HOLDS_ANY_TYPE
-        given = [self.part(arg) if passed_on else self.value(arg) for arg in args]
-        if signature.strict and any(arg.type is Type.NULL for arg in given):
+        arguments = [self.part(arg) if passed_on else self.value(arg) for arg in args]
+        if signature.strict and any(arg.type is Type.NULL for arg in arguments):
             return NULL_SQL
         converted = [
             arg
-            if signature.kind_of(place) is Kind.DATEPART
+            if signature.kind_of(place) is ArgumentKind.DATEPART
             else implicit(arg, signature.kind_of(place), signature.name, place + 1)
-            for place, arg in enumerate(given)
+            for place, arg in enumerate(arguments)
         ]
         built = signature.build(converted)
         may_fail = built.fallible
@@ -256,7 +258,7 @@ class _Lowering:
         built = Sql(built.text, built.type, fallible, built.raw)
         if not signature.strict:
             return built
-        return operators.strict(built, given, converted, may_fail=may_fail)
+        return operators.strict(built, arguments, converted, may_fail=may_fail)
 
 
 def _multiplies(expr: Expr) -> int:

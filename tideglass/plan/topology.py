@@ -28,7 +28,7 @@ from tideglass.plan.windows import Window
 
 @tag("Rows")
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowProgram:
     """A row program: the rows for which `condition` holds, with the columns `items`.
 
     keep: columns of the engine's own that are passed on as they are.
@@ -85,7 +85,7 @@ class RowsOp:
     id: int
     level: int
     source: int
-    rows: Rows
+    rows: RowProgram
 
 
 @tag("Grouping")
@@ -285,7 +285,7 @@ class ReferenceJoinSpec:
     condition: Expr | None
     left_columns: tuple[str, ...]
     right_columns: tuple[str, ...]
-    reference: Rows
+    reference: RowProgram
     fields: InputFields
     substreams: bool
 

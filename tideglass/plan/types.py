@@ -30,6 +30,7 @@ from tideglass.plan.nodes import (
     AnalyticCall,
     Apply,
     Filter,
+    InputScan,
     Join,
     Lookup,
     Match,
@@ -37,8 +38,7 @@ from tideglass.plan.nodes import (
     Named,
     Node,
     Plan,
-    Project,
-    Scan,
+    Projection,
     StepRef,
     Union,
 )
@@ -112,13 +112,13 @@ class _Typing:
     def columns(self, node: Node) -> dict[str, Type]:
         """The types of a node's columns; of an input also those of its fields, as `$payload.<path>`."""
         match node:
-            case Scan(input=name, payload_types=declared):
+            case InputScan(input=name, payload_types=declared):
                 return self.scan(name, declared, node.columns)
             case StepRef(name=name):
                 return self.steps[name]
             case Filter(child=child):
                 return self.columns(child)
-            case Project(child=child, items=items):
+            case Projection(child=child, items=items):
                 return self.items(items, self.columns(child))
             case Union(children=children):
                 found = [self.columns(child) for child in children]

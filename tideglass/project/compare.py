@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tideglass.project.rows import Row
+from tideglass.project.test_rows import Row
 
 RELATIVE_TOLERANCE = 1e-9
 #: Rows looked at to find the one most like a missing row; keeps two long, wholly different outputs quick.

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tideglass.core.errors import ProjectError
 from tideglass.core.suggest import did_you_mean
+from tideglass.project.file_reader import Problems, json_kind, text_of
 from tideglass.project.keys import objects_in
-from tideglass.project.reading import Problems, json_kind, text_of
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -53,8 +53,8 @@ class Described:
     @property
     def format(self) -> str:
         """The word of `Serialization` for the format, in lower case; `json` where the file says none."""
-        told = objects_in(self.content.get("Serialization")).get("Type")
-        return str(told or "json").strip().lower()
+        type_name = objects_in(self.content.get("Serialization")).get("Type")
+        return str(type_name or "json").strip().lower()
 
     def properties(self, *known: str) -> Properties:
         """The object of the type's own keys, `known`; its key is the type's name and `Properties`.

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from tideglass.core.errors import ProjectError
 from tideglass.core.suggest import did_you_mean
+from tideglass.project.file_reader import Problems
 from tideglass.project.inputs import ARRIVAL_FORMATS, FORMATS, ROTATIONS, delimiter_of
-from tideglass.project.reading import Problems
 
 if TYPE_CHECKING:  # that module checks what it is given, with a library that takes long to import
     from tideglass.connect.spec import Rotation
@@ -47,37 +47,37 @@ class InputOption:
     rotation: Rotation | None = None
 
 
-def given_input(name: str, text: str) -> InputOption:
+def input_option(name: str, text: str) -> InputOption:
     """What stands behind `NAME=`. Raises ProjectError for a choice that cannot be understood.
 
-    >>> given_input("toll", "a,b.json,arrival=enqueued,partitions=folders").path.as_posix()
+    >>> input_option("toll", "a,b.json,arrival=enqueued,partitions=folders").path.as_posix()
     'a,b.json'
     """
     path, *choices = _CHOICE.split(text)
-    said: dict[str, str] = {}
+    parts: dict[str, str] = {}
     for choice in choices:
         key, _, value = choice.partition("=")
-        if key in said:
+        if key in parts:
             raise ProjectError(f"--input {name}: {key} is said twice")
         if not value:
             raise ProjectError(f"--input {name}: {key} says nothing; {key} is {CHOICES[key]}")
-        said[key] = value
-    _check(name, said)
+        parts[key] = value
+    _check(name, parts)
     plain = _DOUBLED.sub(",", path)
     if not plain:
         raise ProjectError(f"--input {name!r} names no path; write {name}=PATH")
     return InputOption(
         Path(plain),
-        said.get("arrival"),
-        said.get("arrival-format"),
-        _PARTITIONS.get(said.get("partitions", "")),
-        said.get("format"),
-        _delimiter(name, said.get("delimiter")),
-        ROTATIONS.get(said.get("rotation", "")),
+        parts.get("arrival"),
+        parts.get("arrival-format"),
+        _PARTITIONS.get(parts.get("partitions", "")),
+        parts.get("format"),
+        _delimiter(name, parts.get("delimiter")),
+        ROTATIONS.get(parts.get("rotation", "")),
     )
 
 
-def given_inputs(texts: Sequence[str] | None) -> dict[str, InputOption]:
+def input_options(texts: Sequence[str] | None) -> dict[str, InputOption]:
     """The inputs of `NAME=PATH` texts. Raises ProjectError for one that is none, or a name said twice."""
     found: dict[str, InputOption] = {}
     for text in texts or ():
@@ -86,7 +86,7 @@ def given_inputs(texts: Sequence[str] | None) -> dict[str, InputOption]:
             raise ProjectError(f"--input {text!r} must be NAME=PATH")
         if name in found:
             raise ProjectError(f"--input names {name!r} twice; give one path, which may be a folder")
-        found[name] = given_input(name, rest)
+        found[name] = input_option(name, rest)
     return found
 
 
@@ -102,7 +102,7 @@ def hint_of_path(path: Path) -> str:
     return ""
 
 
-def _check(name: str, said: Mapping[str, str]) -> None:
+def _check(name: str, parts: Mapping[str, str]) -> None:
     allowed = {
         "arrival-format": ARRIVAL_FORMATS,
         "partitions": tuple(_PARTITIONS),
@@ -110,10 +110,10 @@ def _check(name: str, said: Mapping[str, str]) -> None:
         "format": FORMATS,
     }
     for key, values in allowed.items():
-        if said.get(key, values[0]) not in values:
-            near = did_you_mean(said[key], values) or f"it must be one of {', '.join(values)}"
-            raise ProjectError(f"--input {name}: {key} is {said[key]!r}; {near}")
-    if "arrival-format" in said and "arrival" not in said:
+        if parts.get(key, values[0]) not in values:
+            near = did_you_mean(parts[key], values) or f"it must be one of {', '.join(values)}"
+            raise ProjectError(f"--input {name}: {key} is {parts[key]!r}; {near}")
+    if "arrival-format" in parts and "arrival" not in parts:
         raise ProjectError(f"--input {name}: arrival-format without arrival=FIELD says nothing")
 
 

@@ -26,9 +26,9 @@ from tideglass.connect.source import InputConnector
 from tideglass.core.bounds import ANYWHERE, Bounds
 from tideglass.core.types import ARRIVAL, PARTITION
 from tideglass.project.connectors import INPUT_GROUP, Connectors, Described, properties_key
+from tideglass.project.file_reader import NotNamed, Problems, named_path, read_object, text_of
 from tideglass.project.kafka import topic_input
 from tideglass.project.keys import INPUT, LOCAL_INPUT, SERIALIZATION, objects_in, warn_of_misspelt
-from tideglass.project.reading import NotNamed, Problems, named_path, read_object, text_of
 from tideglass.project.reference import ProjectSql, path_formats, sql_reference
 from tideglass.project.rest import tool_input
 
@@ -264,13 +264,13 @@ def read_input_mock(
         problems.error(
             file, f'"Rotation" is {content["Rotation"]!r}, it must be one of {", ".join(ROTATIONS)}'
         )
-    told_format = content.get("Format") or serialization.get("Type")
-    file_format = str(told_format).strip().lower() if told_format else _format_of_name(path)
+    named_format = content.get("Format") or serialization.get("Type")
+    file_format = str(named_format).strip().lower() if named_format else _format_of_name(path)
     if file_format is not None and file_format not in FORMATS:
         if file_format in LATER_FORMATS or file_format.startswith("custom"):
-            unreadable = _other_format(told_format)
+            unreadable = _other_format(named_format)
         else:
-            problems.error(file, _other_format(told_format))
+            problems.error(file, _other_format(named_format))
         file_format = None
     if unreadable is not None:
         problems.notice(

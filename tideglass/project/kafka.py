@@ -20,8 +20,8 @@ from typing import Any, cast
 from tideglass.connect.kafka.output import TopicOutput
 from tideglass.connect.kafka.topic import MOST_MESSAGES, TopicFormat, TopicInput
 from tideglass.project.connectors import Described, Properties
+from tideglass.project.file_reader import json_kind, read_text, text_of
 from tideglass.project.keys import objects_in
-from tideglass.project.reading import json_kind, read_text, text_of
 
 _FORMATS: Mapping[str, TopicFormat] = {"json": "json", "csv": "csv", "avro": "avro"}
 _COMMON = ("BootstrapServers", "Topic", "Options")
@@ -68,9 +68,10 @@ def topic_output(described: Described) -> TopicOutput:
 def _format(described: Described) -> TopicFormat:
     found = _FORMATS.get(described.format)
     if found is None:
-        told = objects_in(described.content.get("Serialization")).get("Type")
+        format_name = objects_in(described.content.get("Serialization")).get("Type")
         described.problems.error(
-            described.file, f"messages in the format {told!r} are not known here; use Json, Csv or Avro"
+            described.file,
+            f"messages in the format {format_name!r} are not known here; use Json, Csv or Avro",
         )
     return found or "json"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tideglass.core.suggest import did_you_mean
-from tideglass.project.reading import Problems
+from tideglass.project.file_reader import Problems
 
 #: What a `JobConfig.json` says of the job's rows.
 SETTINGS = (

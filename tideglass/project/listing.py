@@ -16,8 +16,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from tideglass.core.errors import ProjectError
-from tideglass.project.keys import MANIFEST, MANIFEST_ENTRY, canonical, warn_of_misspelt
-from tideglass.project.reading import (
+from tideglass.project.file_reader import (
     REMEDY,
     Problems,
     json_kind,
@@ -26,6 +25,7 @@ from tideglass.project.reading import (
     read_text,
     text_of,
 )
+from tideglass.project.keys import MANIFEST, MANIFEST_ENTRY, canonical, warn_of_misspelt
 
 _FOLDERS = {"Inputs": "input", "Outputs": "output", "Functions": "function"}
 _QUERY = ".asaql"
@@ -47,13 +47,13 @@ class Entry:
 class Listing:
     """What a project consists of. files: configuration files, each with its kind in lower case.
 
-    code_behind: C# files beside the query, whose functions it may call.
+    code_files: C# files beside the query, whose functions it may call.
     """
 
     name: str
     query: Path | None
     files: tuple[tuple[Path, str], ...]
-    code_behind: tuple[Path, ...] = ()
+    code_files: tuple[Path, ...] = ()
 
 
 def project_entry(path: Path) -> Entry:
@@ -107,7 +107,7 @@ def list_project(entry: Entry, problems: Problems) -> Listing:
         listing = _of_manifest(entry.manifest, name, entry.query, problems)
     problems.raise_if_any()
     query = entry.query or _query_of(listing.query, entry.manifest, problems)
-    return Listing(listing.name, query, listing.files, listing.code_behind)
+    return Listing(listing.name, query, listing.files, listing.code_files)
 
 
 def _query_of(start: Path | None, manifest: Path, problems: Problems) -> Path | None:
@@ -150,8 +150,8 @@ def _by_layout(problems: Problems) -> list[tuple[Path, str]]:
     config = project_path(folder, "JobConfig.json")
     files: list[tuple[Path, str]] = [(config, "jobconfig")] if config.exists() else []
     for file in _with_suffix(folder, ".json"):  # of the first versions of the tools
-        told = file != config and file.name.lower() != "asaproj.json" and problems.bounds.hold(file)
-        kind = kind_of(file, "") if told else ""
+        is_listed = file != config and file.name.lower() != "asaproj.json" and problems.bounds.hold(file)
+        kind = kind_of(file, "") if is_listed else ""
         if kind and (kind != "jobconfig" or not files):
             files.append((file, kind))
     for sub_folder, kind in _FOLDERS.items():
@@ -216,8 +216,8 @@ def _of_manifest(path: Path, name: str, query: Path | None, problems: Problems) 
 
 def _entries(configurations: list[object], path: Path, problems: Problems) -> Iterator[tuple[Path, str]]:
     for number, entry in enumerate(configurations, 1):
-        given = cast("Mapping[str, Any]", entry) if isinstance(entry, dict) else {}
-        content = canonical(given, MANIFEST_ENTRY)
+        fields = cast("Mapping[str, Any]", entry) if isinstance(entry, dict) else {}
+        content = canonical(fields, MANIFEST_ENTRY)
         file_path, sub_type = content.get("filePath"), content.get("subType")
         if isinstance(file_path, str) and isinstance(sub_type, str):
             file = problems.path(path.parent, file_path, path, f"configuration {number}", must_exist=False)
@@ -254,20 +254,22 @@ def _of_visual_studio(path: Path, problems: Problems) -> Listing:
     texts = {_tag(each): (each.text or "").strip() for each in items if len(each) == 0}
     queries: list[Path] = []
     files: list[tuple[Path, str]] = []
-    behind: list[Path] = []
+    code_files: list[Path] = []
     for item in items:
         match _tag(item):
             case "script":
                 queries += _included(item, path, problems)
             case "scriptcode":
-                behind += _included(item, path, problems)
+                code_files += _included(item, path, problems)
             case "configure":
                 kind = _sub_type(item)
                 files += [(file, kind or kind_of(file, "")) for file in _included(item, path, problems)]
             case _:
                 pass
-    told = texts.get("startfile")
-    start = problems.path(path.parent, told, path, "<StartFile>", must_exist=False) if told else None
+    start_text = texts.get("startfile")
+    start = (
+        problems.path(path.parent, start_text, path, "<StartFile>", must_exist=False) if start_text else None
+    )
     query = start or (queries[0] if len(queries) == 1 else None)
     if query is None:
         others = queries or _with_suffix(path.parent, _QUERY)
@@ -278,7 +280,7 @@ def _of_visual_studio(path: Path, problems: Problems) -> Listing:
             problems.error(
                 path, f"names no <StartFile>, and not exactly one <Script> ({found}); name the query"
             )
-    return Listing(texts.get("name") or path.stem, query, tuple(files), tuple(behind))
+    return Listing(texts.get("name") or path.stem, query, tuple(files), tuple(code_files))
 
 
 def _tag(element: ElementTree.Element) -> str:
@@ -289,9 +291,9 @@ def _tag(element: ElementTree.Element) -> str:
 
 def _sub_type(item: ElementTree.Element) -> str:
     """The item's `SubType`, which newer versions of MSBuild let be an attribute too."""
-    told = [each.text or "" for each in item if _tag(each) == "subtype"]
-    told += [value for name, value in item.attrib.items() if name.casefold() == "subtype"]
-    return told[0].strip().lower() if told else ""
+    sub_types = [each.text or "" for each in item if _tag(each) == "subtype"]
+    sub_types += [value for name, value in item.attrib.items() if name.casefold() == "subtype"]
+    return sub_types[0].strip().lower() if sub_types else ""
 
 
 def _included(item: ElementTree.Element, path: Path, problems: Problems) -> list[Path]:

@@ -13,10 +13,10 @@ from typing import Any
 from tideglass.connect.output import OutputConnector
 from tideglass.core.file_names import folder_name
 from tideglass.project.connectors import OUTPUT_GROUP, Connectors, Described, properties_key
+from tideglass.project.file_reader import Problems, text_of
 from tideglass.project.inputs import checked_format, delimiter_of
 from tideglass.project.kafka import topic_output
 from tideglass.project.keys import OUTPUT, objects_in, warn_of_misspelt
-from tideglass.project.reading import Problems, text_of
 
 #: The types of outputs that a live run writes to.
 OUTPUTS: Connectors[OutputConnector] = Connectors("output", OUTPUT_GROUP, {"kafka": topic_output})

@@ -15,14 +15,14 @@ from types import MappingProxyType
 
 from tideglass.core.bounds import ANYWHERE, Bounds
 from tideglass.core.errors import ProjectError, Source
-from tideglass.project.functions import ProjectFunction, note_code_behind, read_function
+from tideglass.project.file_reader import Problems, read_object, read_text
 from tideglass.project.inputs import ProjectInput, read_input
 from tideglass.project.keys import warn_of_job_config
 from tideglass.project.listing import list_project, project_entry, unlisted
 from tideglass.project.outputs import ProjectOutput, read_output
-from tideglass.project.reading import Problems, read_object, read_text
 from tideglass.project.rest import tool_output
 from tideglass.project.settings import JobSettings, from_job_config
+from tideglass.project.user_functions import ProjectFunction, note_code_files, read_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ def load_project(path: Path, *, allow_outside: bool = False) -> Project:
     listing = list_project(entry, problems)
     for file, kind in listing.files:
         _read_file(file, kind, reading)
-    for file in listing.code_behind:
-        note_code_behind(file, problems)
+    for file in listing.code_files:
+        note_code_files(file, problems)
     if entry.manifest is not None:
         for file in unlisted(listing, problems):
             problems.notice(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from tideglass.project.reading import Problems, read_text
+from tideglass.project.file_reader import Problems, read_text
 
 _REFRESH: Mapping[str, Literal["static", "full", "delta"]] = {
     "static": "static",
@@ -35,29 +35,29 @@ class ProjectSql:
 
 def path_formats(content: object) -> dict[str, Any]:
     """`DateFormat` and `TimeFormat`, where they are said."""
-    given = _lower(content)
-    said = {"date_format": given.get("dateformat"), "time_format": given.get("timeformat")}
+    fields = _lower(content)
+    formats = {"date_format": fields.get("dateformat"), "time_format": fields.get("timeformat")}
     # written as .NET does, yyyy/MM/dd, or in capitals
     return {
-        key: str(value).replace("yyyy", "YYYY").replace("dd", "DD") for key, value in said.items() if value
+        key: str(value).replace("yyyy", "YYYY").replace("dd", "DD") for key, value in formats.items() if value
     }
 
 
 def sql_reference(content: object, file: Path, problems: Problems) -> ProjectSql | None:
     """The queries an object holds, or names by a `.sql` file; None if it holds none."""
-    given = _lower(content)
-    snapshot_query = _query(given, "snapshot", file, problems)
-    if not given or snapshot_query is None:
+    fields = _lower(content)
+    snapshot_query = _query(fields, "snapshot", file, problems)
+    if not fields or snapshot_query is None:
         return None
-    refresh = _REFRESH.get(str(given.get("refreshtype") or "Static").lower())
+    refresh = _REFRESH.get(str(fields.get("refreshtype") or "Static").lower())
     if refresh is None:
         known = "Static, RefreshPeriodicallyWithFull, RefreshPeriodicallyWithDelta"
-        problems.error(file, f'"RefreshType" is {given["refreshtype"]!r}, it must be one of {known}')
-    delta_query = _query(given, "delta", file, problems)
+        problems.error(file, f'"RefreshType" is {fields["refreshtype"]!r}, it must be one of {known}')
+    delta_query = _query(fields, "delta", file, problems)
     if refresh == "delta" and delta_query is None:
         problems.error(file, '"DeltaSnapshotQuery" is missing; RefreshPeriodicallyWithDelta needs it')
-    seconds = _seconds(given.get("refreshrate"), refresh, file, problems)
-    connection = given.get("connectionstring")
+    seconds = _seconds(fields.get("refreshrate"), refresh, file, problems)
+    connection = fields.get("connectionstring")
     text = str(connection) if connection else None
     return ProjectSql(text, snapshot_query, delta_query, refresh or "static", seconds)
 
@@ -68,11 +68,11 @@ def _lower(content: object) -> dict[str, Any]:
     return {name.lower(): value for name, value in cast("dict[str, Any]", content).items()}
 
 
-def _query(given: Mapping[str, Any], kind: str, file: Path, problems: Problems) -> str | None:
+def _query(fields: Mapping[str, Any], kind: str, file: Path, problems: Problems) -> str | None:
     """The text under `FullSnapshotQuery` or `DeltaSnapshotQuery`, or that of the file `...Path` names."""
     names = ("fullsnapshot", "snapshot") if kind == "snapshot" else ("deltasnapshot", "delta")
     for name in names:
-        text, path = given.get(f"{name}query"), given.get(f"{name}path")
+        text, path = fields.get(f"{name}query"), fields.get(f"{name}path")
         if isinstance(text, str) and text.strip():
             return text
         if isinstance(path, str) and path.strip():

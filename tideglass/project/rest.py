@@ -88,8 +88,8 @@ def _with_source(found: dict[str, Any], reference: bool) -> dict[str, Any]:
     source = canonical(objects_in(found.pop("Datasource", None)), ("type", "properties"))
     if not source:
         return found
-    told = str(source.get("type", ""))
-    name, block = _SOURCES.get(told.lower(), (told.rpartition("/")[2] or "live source", ""))
+    type_name = str(source.get("type", ""))
+    name, block = _SOURCES.get(type_name.lower(), (type_name.rpartition("/")[2] or "live source", ""))
     block = _OF_REFERENCE.get(block, block) if reference else block
     found.setdefault("DataSourceType", name)
     if block:

@@ -18,6 +18,15 @@ from tideglass.core.bounds import Bounds
 from tideglass.core.partition_numbers import partition_numbers
 from tideglass.core.time import format_ticks
 from tideglass.project.compare import Difference, differences
+from tideglass.project.file_reader import (
+    REMEDY,
+    NotNamed,
+    Problems,
+    json_kind,
+    named_path,
+    read_object,
+    text_of,
+)
 from tideglass.project.inputs import ProjectInput, read_input_mock
 from tideglass.project.keys import (
     EXPECTED_OUTPUT,
@@ -27,10 +36,9 @@ from tideglass.project.keys import (
     canonical,
     warn_of_misspelt,
 )
-from tideglass.project.reading import REMEDY, NotNamed, Problems, json_kind, named_path, read_object, text_of
 from tideglass.project.rest import tool_input
-from tideglass.project.rows import Row, read_rows
 from tideglass.project.settings import JobSettings
+from tideglass.project.test_rows import Row, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +140,8 @@ def _read_case(entry: Mapping[str, Any], number: int, path: Path, problems: Prob
     warn_of_misspelt(entry, TEST_CASE, path, problems)
     name = text_of(entry, "Name", path, problems, required=False) or f"Case {number}"
     inputs: list[ProjectInput] = []
-    for given in _objects(entry, "Inputs", path, problems):
-        mock = tool_input(given, LOCAL_INPUT)
+    for item in _objects(entry, "Inputs", path, problems):
+        mock = tool_input(item, LOCAL_INPUT)
         warn_of_misspelt(mock, LOCAL_INPUT, path, problems)
         alias = text_of(mock, "Name" if "Name" in mock else "InputAlias", path, problems)
         if alias:
@@ -147,8 +155,8 @@ def _read_case(entry: Mapping[str, Any], number: int, path: Path, problems: Prob
                 problems.error(path, f"{named} cannot be read: {found.unreadable}")
             inputs.append(found)
     expected: list[ExpectedOutput] = []
-    for given in _objects(entry, "ExpectedOutputs", path, problems):
-        output = canonical(given, EXPECTED_OUTPUT)
+    for item in _objects(entry, "ExpectedOutputs", path, problems):
+        output = canonical(item, EXPECTED_OUTPUT)
         warn_of_misspelt(output, EXPECTED_OUTPUT, path, problems)
         alias = text_of(output, "OutputAlias", path, problems)
         file_text = text_of(output, "FilePath", path, problems)

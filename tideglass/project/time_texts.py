@@ -94,7 +94,7 @@ def _holds_times(source: ProjectInput, field: tuple[str, ...]) -> bool | None:
 
 def _first_rows(source: ProjectInput, path: Path) -> list[dict[str, Any]]:
     """Events of the first local file of an input, as many as a sample needs."""
-    from tideglass.project.rows import parse_csv_rows, parse_json_rows, read_rows  # loads the engine
+    from tideglass.project.test_rows import parse_csv_rows, parse_json_rows, read_rows  # loads the engine
 
     if path.is_dir():
         files = [each for each in path.rglob("*") if each.is_file() and each.name[0] not in "._"]

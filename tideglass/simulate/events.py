@@ -15,7 +15,7 @@ from tideglass.core.rows import rows_of
 from tideglass.core.types import ARRIVAL, Type
 from tideglass.evaluate.program import Program
 from tideglass.ingress.scan import with_system_columns
-from tideglass.job.options import Job
+from tideglass.job.options import JobPlan
 from tideglass.plan.expressions import Cast
 from tideglass.plan.nodes import Named
 from tideglass.plan.topology import Reader
@@ -26,7 +26,7 @@ _EVENT_TIME = "$event"
 _BYTES = 64 * 1024 * 1024
 
 
-def reader_of(job: Job, input_name: str | None) -> Reader:
+def reader_of(job: JobPlan, input_name: str | None) -> Reader:
     """The reader of the named input, by default the first of the query that uses TIMESTAMP BY, if any.
 
     Raises ProjectError when the query reads no such input.
@@ -41,12 +41,12 @@ def reader_of(job: Job, input_name: str | None) -> Reader:
     raise ProjectError(f"the query reads no input {input_name!r}; it reads {known}")
 
 
-def partitions_of(job: Job, reader: Reader) -> list[str]:
+def partitions_of(job: JobPlan, reader: Reader) -> list[str]:
     """Names of the input's partitions."""
     return list(job.inputs[reader.input].partitions())
 
 
-def recorded_events(job: Job, reader: Reader, partition: str, limit: int) -> list[SimulatedEvent]:
+def recorded_events(job: JobPlan, reader: Reader, partition: str, limit: int) -> list[SimulatedEvent]:
     """The first `limit` events of a partition, in the order they are read; labels count from 1.
 
     An event the deserializer refuses is no event. Without TIMESTAMP BY the event time is the arrival.

@@ -28,7 +28,7 @@ from tideglass.core.time import (
 )
 from tideglass.ingress.decisions import Counters, Decision
 from tideglass.ingress.partition_time import Ingress
-from tideglass.ingress.policies import Placed, Trace, place
+from tideglass.ingress.policies import Decided, Trace, apply_policies
 from tideglass.plan.policies import Policies
 
 _STYLE = {decision: "red" for decision in Decision if not decision.kept} | {Decision.ACCEPTED: ""}
@@ -69,7 +69,7 @@ class Simulation:
     events: Sequence[SimulatedEvent]
     policies: Policies
     substreams: bool
-    placed: Placed
+    placed: Decided
     trace: Trace
 
     @property
@@ -113,7 +113,7 @@ def simulate(events: Sequence[SimulatedEvent], policies: Policies, substreams: b
     keys: pa.DictionaryArray | None = None
     if substreams:
         keys = pa.array((event.key for event in events), type=pa.string()).dictionary_encode()
-    placed = place(
+    placed = apply_policies(
         policies,
         Ingress(),
         np.array([event.arrival_time_ticks for event in events], dtype=np.int64),
@@ -247,8 +247,8 @@ def _words(
 
 def _caption(simulation: Simulation) -> str:
     counters, policies = simulation.counters, simulation.policies
-    told = f"{counters.accepted} as is, {counters.adjusted} adjusted, {counters.dropped} dropped. "
-    return f"{told}{in_words(policies)}.\nW is the watermark."
+    counts = f"{counters.accepted} as is, {counters.adjusted} adjusted, {counters.dropped} dropped. "
+    return f"{counts}{in_words(policies)}.\nW is the watermark."
 
 
 def _example() -> tuple[SimulatedEvent, ...]:

@@ -56,8 +56,8 @@ def explained(text: str) -> TideglassError:
     says what went wrong; or Spark's own words. The whole account is the cause of the error raised.
     """
     found = list(_OURS.finditer(text))
-    for said, meant in _OF_WORKERS if not found else ():
-        match = said.search(text)
+    for pattern, meant in _OF_WORKERS if not found else ():
+        match = pattern.search(text)
         if match:
             return TideglassError(meant.format(match[1]))
     if not found:

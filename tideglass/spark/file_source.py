@@ -33,7 +33,7 @@ from tideglass.engine.messages import Message, failure
 from tideglass.engine.profiled import profiled
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.idle_periods import IdlePeriod
-from tideglass.ingress.late_partitions import Share, late_partition_states
+from tideglass.ingress.late_partitions import PartitionShare, late_partition_states
 from tideglass.ingress.read_from import PartitionBegin
 from tideglass.ingress.scan import IdleTime, Scan, ScanState, saved_state
 from tideglass.plan.topology import Topology, check_partitions
@@ -352,7 +352,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         What their peers give is read here once more, which happens in such a batch only.
         """
         earlier_partitions = [
-            Share(
+            PartitionShare(
                 each.number,
                 list(self._read(scan, source, each)),
                 self._saved(unit.input, each.partition, chosen.from_batch),

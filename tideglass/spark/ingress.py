@@ -129,8 +129,8 @@ class IngressProcessor(StatefulProcessor):
         for message in self._messages(key[0], (), timerValues.getCurrentProcessingTimeInMs()):
             yield row_of(message, self._key_of)
 
-    def _messages(self, number: int, given: Iterable[Message], now_ms: int | None) -> Iterator[Message]:
-        messages = list(given)
+    def _messages(self, number: int, arriving: Iterable[Message], now_ms: int | None) -> Iterator[Message]:
+        messages = list(arriving)
         yield from (each for each in messages if each.kind is Kind.PROFILE)  # of who has decoded the events
         name, share = self._input_of[number]
         task = self._tasks.get(number)

@@ -22,7 +22,7 @@ from tideglass.spark.file_source import JobSource, SourceJob
 from tideglass.spark.kafka.output import with_heads, write_records
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
 from tideglass.spark.session.planners import end_planners
-from tideglass.spark.session.session import LOCAL_CHECKPOINTS
+from tideglass.spark.session.spark_session import LOCAL_CHECKPOINTS
 
 #: What the driver does with the messages of a batch. May run again for the same batch after a crash.
 Commit = Callable[[int, list[Message]], None]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tideglass.connect.in_memory import Row, RowsInput
 from tideglass.connect.reference.references import NO_REFERENCES, References
-from tideglass.connect.rows import Row, RowsInput
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.messages import Message
 from tideglass.engine.snapshots import Snapshots
@@ -19,7 +19,7 @@ from tideglass.plan.topology import Topology
 from tideglass.spark.file_source import SourceJob
 from tideglass.spark.key_numbers import key_numbers
 from tideglass.spark.query import QueryOptions, start, wait
-from tideglass.spark.session.session import local_session
+from tideglass.spark.session.spark_session import local_session
 
 #: A batch costs about as much as all its rows do; two of them show that a cut changes nothing.
 BATCHES = 2

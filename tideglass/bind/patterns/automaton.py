@@ -32,7 +32,7 @@ class _Then:
     """What is left: `pattern`, and then `rest`."""
 
     pattern: tree.Pattern
-    rest: _Left
+    rest: _Rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class _Again:
     part: tree.Pattern
     least: int
     most: int | None
-    rest: _Left
+    rest: _Rest
     empty: bool
 
 
-_Left: TypeAlias = _Done | _Then | _Again
+_Rest: TypeAlias = _Done | _Then | _Again
 #: A variable's number and what is left behind its event; None: the match may end.
-_Step: TypeAlias = tuple[int, _Left] | None
+_Step: TypeAlias = tuple[int, _Rest] | None
 
 
 def automaton(pattern: tree.Pattern, variables: Mapping[str, int]) -> tuple[PatternState, ...]:
@@ -59,8 +59,8 @@ def automaton(pattern: tree.Pattern, variables: Mapping[str, int]) -> tuple[Patt
 
     variables: numbers by case-folded name. Raises PatternTooLong.
     """
-    numbers: dict[_Left, int] = {_Then(pattern, _Done()): 0}
-    found: list[_Left] = list(numbers)
+    numbers: dict[_Rest, int] = {_Then(pattern, _Done()): 0}
+    found: list[_Rest] = list(numbers)
     states: list[PatternState] = []
     while len(states) < len(found):
         moves: dict[tuple[int, int], None] = {}
@@ -71,23 +71,23 @@ def automaton(pattern: tree.Pattern, variables: Mapping[str, int]) -> tuple[Patt
                 if accepts:
                     break
                 continue
-            variable, left = step
-            if left not in numbers:
+            variable, remaining = step
+            if remaining not in numbers:
                 if len(found) == MOST_STATES:
                     raise PatternTooLong
-                numbers[left] = len(found)
-                found.append(left)
-            moves.setdefault((variable, numbers[left]))
+                numbers[remaining] = len(found)
+                found.append(remaining)
+            moves.setdefault((variable, numbers[remaining]))
         states.append(PatternState(tuple(moves), accepts))
     return tuple(states)
 
 
-def _steps(left: _Left, variables: Mapping[str, int], seen: set[_Left]) -> Iterator[_Step]:
+def _steps(remaining: _Rest, variables: Mapping[str, int], seen: set[_Rest]) -> Iterator[_Step]:
     """The next events there may be, the preferred one first; what was `seen` before only repeats itself."""
-    if left in seen:
+    if remaining in seen:
         return
-    seen.add(left)
-    match left:
+    seen.add(remaining)
+    match remaining:
         case _Done():
             yield None
         case _Then(pattern=pattern, rest=rest):
@@ -101,7 +101,7 @@ def _steps(left: _Left, variables: Mapping[str, int], seen: set[_Left]) -> Itera
 
 
 def _enter(
-    pattern: tree.Pattern, rest: _Left, variables: Mapping[str, int], seen: set[_Left]
+    pattern: tree.Pattern, rest: _Rest, variables: Mapping[str, int], seen: set[_Rest]
 ) -> Iterator[_Step]:
     match pattern:
         case tree.PatternAny():
@@ -124,11 +124,11 @@ def _enter(
                 yield from _steps(rest, variables, seen)
 
 
-def _started(left: _Left) -> _Left:
+def _started(remaining: _Rest) -> _Rest:
     """What is left behind an event: every repetition under way has it."""
-    match left:
+    match remaining:
         case _Done():
-            return left
+            return remaining
         case _Then(pattern=pattern, rest=rest):
             return _Then(pattern, _started(rest))
         case _Again(part=part, least=least, most=most, rest=rest):

@@ -12,20 +12,20 @@ from tideglass.bind.grouping import same
 from tideglass.bind.patterns.automaton import MOST_STATES, PatternTooLong, automaton
 from tideglass.bind.patterns.values import MatchedEvents
 from tideglass.bind.projection import SelectList
-from tideglass.bind.scope import Relation, Rows, SubstreamKey
+from tideglass.bind.scope import BoundRows, Relation, SubstreamKey
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Expr, Ref
-from tideglass.plan.nodes import Match, PatternState, PatternVariable, Project
+from tideglass.plan.nodes import Match, PatternState, PatternVariable, Projection
 
 
 def bind_match(
     match: tree.MatchRecognize,
-    rows: Rows,
+    rows: BoundRows,
     relation: Relation,
     partition_by: tuple[Expr, ...],
     limit_ticks: int,
     environment: Environment,
-) -> Rows:
+) -> BoundRows:
     """The rows of the measures; `match` keeps the rules of `check_pattern`."""
     names = [name for name, _ in match.define]
     matched = MatchedEvents(names, relation, environment)
@@ -48,7 +48,7 @@ def bind_match(
         environment.words(match.pattern.span),
     )
     carried = _carried(rows.substream_keys, node)
-    return Rows(Project(node, projection.items), substream_keys=substreams.carry(carried, projection))
+    return BoundRows(Projection(node, projection.items), substream_keys=substreams.carry(carried, projection))
 
 
 def _states(

@@ -87,7 +87,7 @@ def _check_variables(match: tree.MatchRecognize, diagnostics: Diagnostics) -> fr
 
 def _check_calls(expr: tree.Expr, variables: frozenset[str], clause: str, diagnostics: Diagnostics) -> None:
     """Only First, Last, Min and Max see several events, each a single field of one variable."""
-    for call in tree.parts(expr, tree.Call):
+    for call in tree.parts(expr, tree.CallExpr):
         name = call.name.text
         if call.prefix:
             continue
@@ -109,7 +109,7 @@ def _check_calls(expr: tree.Expr, variables: frozenset[str], clause: str, diagno
             )
 
 
-def _is_field(call: tree.Call, variables: frozenset[str]) -> bool:
+def _is_field(call: tree.CallExpr, variables: frozenset[str]) -> bool:
     match call.args:
         case (tree.Column(path=(variable, _, *_)),):
             return variable.text.casefold() in variables and call.over is None and not call.distinct

@@ -39,7 +39,7 @@ class MatchedEvents:
         self.scope = VariableScope((*self._relations, Relation("", (), open=False)), environment)
         self.values: list[MatchedValue] = []
 
-    def of_call(self, call: tree.Call) -> Expr:
+    def of_call(self, call: tree.CallExpr) -> Expr:
         """First, Last, Min or Max of a field of a variable, or Classifier(); see `patterns.check_pattern`."""
         function = call.name.text.casefold()
         if function == CLASSIFIER:

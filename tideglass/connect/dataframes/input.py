@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from tideglass.connect.formats.arrival import arrival_ticks
 from tideglass.connect.formats.decoded import INVALID_DATA, LINE, Decoded, Refusals, column_name
-from tideglass.connect.formats.messages import Payload, decode_messages
 from tideglass.connect.formats.parquet import decode_parquet, value_column, wanted_columns
+from tideglass.connect.formats.payloads import Payload, decode_messages
 from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.columns import unify
 from tideglass.core.events import Chunk, Fields, Rejected
@@ -112,11 +112,11 @@ def in_order(chunks: list[FrameChunk], next_offset: int) -> tuple[list[Chunk], i
 
     Also the offset of the event to come, where offsets are counted here.
     """
-    given = [each.chunk for each in sorted(chunks, key=lambda each: each.order)]
-    if not given:
+    ordered = [each.chunk for each in sorted(chunks, key=lambda each: each.order)]
+    if not ordered:
         return [], next_offset
-    counted = OFFSET not in given[0].table.column_names
-    tables = _sorted([chunk.table for chunk in given], ARRIVAL if counted else OFFSET)
+    counted = OFFSET not in ordered[0].table.column_names
+    tables = _sorted([chunk.table for chunk in ordered], ARRIVAL if counted else OFFSET)
     result: list[Chunk] = []
     for place, table in enumerate(tables):
         if counted:
@@ -124,7 +124,7 @@ def in_order(chunks: list[FrameChunk], next_offset: int) -> tuple[list[Chunk], i
             table = table.append_column(field(OFFSET, Type.BIGINT), pa.array(offsets))
             next_offset += table.num_rows
         if place == 0:
-            result.append(Chunk(table, _rejected(given), sum(chunk.bytes_read for chunk in given)))
+            result.append(Chunk(table, _rejected(ordered), sum(chunk.bytes_read for chunk in ordered)))
         else:
             result.append(Chunk(table))
     return result, next_offset
@@ -212,8 +212,8 @@ class _Events:
             if (name,) in fields.paths:
                 values, type_, _ = value_column(flat(self.rows[column]), level)
                 place = self.table.column_names.index(column_name((name,)))
-                given = values.take(pa.array(self.places))
-                self.table = self.table.set_column(place, field(column_name((name,)), type_), given)
+                column_values = values.take(pa.array(self.places))
+                self.table = self.table.set_column(place, field(column_name((name,)), type_), column_values)
 
     def add_arrival(self, source: str | None, refusals: Refusals) -> None:
         """`$arrival`, NULL without a source; an event whose row says no time is refused."""

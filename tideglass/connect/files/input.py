@@ -27,7 +27,7 @@ from tideglass.connect.files.rotation import (
     mark_of,
 )
 from tideglass.connect.files.seek import place_of, seek
-from tideglass.connect.files.stops import bytes_left, is_taken_whole, is_whole, next_stop
+from tideglass.connect.files.stops import is_taken_whole, is_whole, next_stop, unread_bytes_of
 from tideglass.connect.source import PartitionPosition, SeekResult, StreamInput
 from tideglass.connect.spec import Format, InputSpec, format_of
 from tideglass.core.errors import InputError
@@ -98,15 +98,15 @@ class FileInput(StreamInput):
         waiting = {name: self._recorded_beyond(name, known[name]) for name in names}
         if not any(waiting.values()):  # what is new comes when all partitions have been read as before
             waiting = {name: self._waiting(name, known[name]) for name in names}
-        left = limit_bytes
+        remaining_bytes = limit_bytes
         # Those with least to read first: what they leave of their share goes to the others.
         by_size = sorted(
-            names, key=lambda name: (sum(each.left for each in waiting[name]), names.index(name))
+            names, key=lambda name: (sum(each.unread_bytes for each in waiting[name]), names.index(name))
         )
         for place, name in enumerate(by_size):
-            share = None if left is None else max(1, left // (len(by_size) - place))
+            share = None if remaining_bytes is None else max(1, remaining_bytes // (len(by_size) - place))
             taken = self._take(name, known[name], waiting[name], share)
-            left = None if left is None else left - taken
+            remaining_bytes = None if remaining_bytes is None else remaining_bytes - taken
         return known
 
     def is_replayed(self, position: Position) -> bool:
@@ -257,8 +257,10 @@ class FileInput(StreamInput):
                 if mark is not None and begin < int(stop) and path.exists():
                     check_unchanged(self.name, path, mark, finished=True)
                 file_format = self.format_of(self.path_of(partition, str(name)))
-                left = int(stop) - begin
-                found.append(_Waiting(str(name), path, file_format, begin, int(arrival), left, int(stop)))
+                unread_bytes = int(stop) - begin
+                found.append(
+                    _Waiting(str(name), path, file_format, begin, int(arrival), unread_bytes, int(stop))
+                )
         return found
 
     def _waiting(self, partition: str, known: PartitionPosition) -> list[_Waiting]:
@@ -270,8 +272,8 @@ class FileInput(StreamInput):
         for name, path, read_to, begins in read:
             status = os.stat(path)
             file_format = self.format_of(self.path_of(partition, name))
-            left = bytes_left(path, file_format, read_to, status)
-            if left > 0 or begins:
+            unread_bytes = unread_bytes_of(path, file_format, read_to, status)
+            if unread_bytes > 0 or begins:
                 static = path != self.path_of(partition, name) and self.spec.rotation == "copytruncate"
                 arrival_ticks = status.st_mtime_ns // 100
                 found.append(
@@ -281,7 +283,7 @@ class FileInput(StreamInput):
                         file_format,
                         read_to or 0,
                         arrival_ticks,
-                        left,
+                        unread_bytes,
                         begins=begins,
                         finished=static,
                     )
@@ -290,7 +292,7 @@ class FileInput(StreamInput):
 
     def _by_name(
         self, partition: str, known: PartitionPosition, turns: Sequence[Generation]
-    ) -> Iterator[_Read]:
+    ) -> Iterator[_FileProgress]:
         """The files that are there, and how far they are read, where a name is always that of one file."""
         of_name = {turn.name: turn for turn in turns}
         names = self._files_of(partition)
@@ -301,7 +303,7 @@ class FileInput(StreamInput):
             path, turn = self.path_of(partition, name), of_name.get(name)
             if turn is not None:
                 self._check_unchanged(path, turn)
-            yield _Read(name, path, None if turn is None else turn.read_to)
+            yield _FileProgress(name, path, None if turn is None else turn.read_to)
 
     def _check_unchanged(self, path: Path, turn: Generation) -> None:
         """Raises InputError for a file that has not only grown since it was read."""
@@ -315,7 +317,7 @@ class FileInput(StreamInput):
         if size > turn.read_to > 0 and is_taken_whole(path, file_format, size):
             raise changed(self.name, path, "was read as a whole, and has grown since")
 
-    def _in_turn(self, partition: str, turns: Sequence[Generation]) -> Iterator[_Read]:
+    def _in_turn(self, partition: str, turns: Sequence[Generation]) -> Iterator[_FileProgress]:
         """The same where files take turns under a name: what is left of earlier ones comes first."""
         latest = {turn.name: turn for turn in turns}
         seen: set[int] = set()
@@ -333,18 +335,18 @@ class FileInput(StreamInput):
             if is_last and file != path and path.exists():
                 following.append(turn.name)
             if is_last or self.spec.rotation == "rename":
-                yield _Read(turn.name, file, turn.read_to)
+                yield _FileProgress(turn.name, file, turn.read_to)
         listed = self._files_of(partition)
         for name in listed:
             path = self.path_of(partition, name)
             if name in following:
-                yield _Read(name, path, None, begins=True)
+                yield _FileProgress(name, path, None, begins=True)
             elif (
                 name not in latest
                 and os.stat(path).st_ino not in seen
                 and not is_rotated_name(name, [*listed, *latest])
             ):
-                yield _Read(name, path, None)
+                yield _FileProgress(name, path, None)
 
     def _take(
         self,
@@ -360,7 +362,7 @@ class FileInput(StreamInput):
                 break
             room = None if limit_bytes is None else limit_bytes - taken
             end, used = each.begin, 0
-            if each.left > 0:
+            if each.unread_bytes > 0:
                 end, used = self._next_stop(each, room)
             if each.stop is not None:
                 end = min(end, each.stop)
@@ -377,7 +379,7 @@ class FileInput(StreamInput):
             else:
                 known.append([each.name, each.begin, end, arrival, *mark])
             taken += used
-            if room is not None and room < each.left:
+            if room is not None and room < each.unread_bytes:
                 break  # the rest of this file comes before anything of the next
         return taken
 
@@ -391,7 +393,7 @@ class FileInput(StreamInput):
             ) from error
 
 
-class _Read(NamedTuple):
+class _FileProgress(NamedTuple):
     """A file of a name, read so far (None: never). begins: its turn begins, even if nothing is in it yet."""
 
     name: str
@@ -402,7 +404,7 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A file with something to read: from `begin` on, `left` bytes, up to `stop` if that is known.
+    """A file with something to read: from `begin` on, `unread_bytes` bytes, up to `stop` if that is known.
 
     name: the one it was first seen under; path: where it is. begins: its turn under the name begins.
     finished: it will not grow though others may.
@@ -413,7 +415,7 @@ class _Waiting:
     format: Format
     begin: int
     arrival_ticks: int
-    left: int
+    unread_bytes: int
     stop: int | None = None
     begins: bool = False
     finished: bool = False

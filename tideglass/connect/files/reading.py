@@ -174,9 +174,9 @@ def _document(
         data, size = np.concatenate((data, block)), size + len(block)
         last = len(block) == 0 if end is None else place + len(data) == end
         if skipping:  # the rest of an event that is too long
-            behind = next_beginning(data)
-            skipping = behind is None
-            done = behind if behind is not None else len(data) - int(data[-1:].tobytes() == b"\n")
+            beginning = next_beginning(data)
+            skipping = beginning is None
+            done = beginning if beginning is not None else len(data) - int(data[-1:].tobytes() == b"\n")
             data, place = data[done:], place + done
         found = parts_of(data, inside, last and not _breaks_off(file))
         texts, starts = found.texts(data)
@@ -211,8 +211,8 @@ def _line_bounds(data: Bytes) -> Ints:
     return np.concatenate(([0], newlines(data) + 1)).astype(np.int64)
 
 
-def _shorter(path: str, left: int, end: int) -> InputError:
-    return InputError(f"{path} has become shorter: {left} bytes of {end} are left")
+def _shorter(path: str, remaining: int, end: int) -> InputError:
+    return InputError(f"{path} has become shorter: {remaining} bytes of {end} are left")
 
 
 def _too_long(place: int) -> Refusals:

@@ -58,7 +58,7 @@ def _is_closed(path: str | Path, size: int) -> bool:
         return file.read(HEAD_BYTES).rstrip(BLANKS).endswith(b"]" if begin == b"[" else (b"}", b","))
 
 
-def bytes_left(path: Path, file_format: str, read_to: int | None, status: os.stat_result) -> int:
+def unread_bytes_of(path: Path, file_format: str, read_to: int | None, status: os.stat_result) -> int:
     """Bytes of a file behind `read_to` (None: never read) that may hold rows."""
     if file_format == "parquet":
         sizes = row_group_bytes(str(path), status.st_size, status.st_mtime_ns)

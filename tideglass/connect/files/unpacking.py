@@ -41,12 +41,12 @@ class Unpacked:
 
     def _restart(self) -> None:
         self._raw.seek(0)
-        self._left = self._end
+        self._unread = self._end
         self._packed = b""
         self._ready = b""  # unpacked, but more than was asked for
         self._place = 0
         self._member: Any = None
-        self._behind_member = False  # whether a member has come to its end
+        self._member_ended = False  # whether a member has come to its end
         self.broken: str | None = None
         self.whole = True
 
@@ -55,11 +55,11 @@ class Unpacked:
         view = memoryview(buffer).cast("B")
         filled = 0
         while filled < len(view):
-            given = self._some(len(view) - filled)
-            if not given:
+            unpacked = self._some(len(view) - filled)
+            if not unpacked:
                 break
-            view[filled : filled + len(given)] = given
-            filled += len(given)
+            view[filled : filled + len(unpacked)] = unpacked
+            filled += len(unpacked)
         self._place += filled
         return filled
 
@@ -67,10 +67,10 @@ class Unpacked:
         """At most `size` bytes, all that are left by default."""
         parts: list[bytes] = []
         wanted = size
-        while wanted and (given := self._some(wanted if size >= 0 else 1 << 24)):
-            parts.append(given)
-            self._place += len(given)
-            wanted = wanted - len(given) if size >= 0 else wanted
+        while wanted and (unpacked := self._some(wanted if size >= 0 else 1 << 24)):
+            parts.append(unpacked)
+            self._place += len(unpacked)
+            wanted = wanted - len(unpacked) if size >= 0 else wanted
         return b"".join(parts)
 
     def seek(self, offset: int, /) -> int:
@@ -88,32 +88,32 @@ class Unpacked:
     def _some(self, most: int) -> bytes:
         """At least one and at most `most` bytes more; none at the end or behind the break."""
         if self._ready:
-            given, self._ready = self._ready[:most], self._ready[most:]
-            return given
+            unpacked, self._ready = self._ready[:most], self._ready[most:]
+            return unpacked
         while self.broken is None:
-            if not self._packed and self._left:
-                self._packed = self._raw.read(min(_STEP_BYTES, self._left))
+            if not self._packed and self._unread:
+                self._packed = self._raw.read(min(_STEP_BYTES, self._unread))
                 # A file that is shorter than it was is found out by whoever knows how long it was.
-                self._left = self._left - len(self._packed) if self._packed else 0
+                self._unread = self._unread - len(self._packed) if self._packed else 0
             if self._member is None:
-                if self._behind_member:
+                if self._member_ended:
                     self._packed = self._packed.lstrip(b"\0")  # members may be padded
                 if not self._packed:
-                    if self._left:
+                    if self._unread:
                         continue
                     return b""
                 self._member = zlib.decompressobj(_GZIP)
-            ended = not self._packed and not self._left
-            given = self._unpack(most)  # without packed bytes: what did not fit the last time
+            ended = not self._packed and not self._unread
+            unpacked = self._unpack(most)  # without packed bytes: what did not fit the last time
             if self._member is not None and self._member.eof:
                 self._packed = cast("bytes", self._member.unused_data)
                 self._member = None
-                self._behind_member = True
+                self._member_ended = True
                 self.whole = True
-            elif given:
+            elif unpacked:
                 self.whole = False
-            if given:
-                return given
+            if unpacked:
+                return unpacked
             if ended and self._member is not None and self.broken is None:
                 self.broken = "it ends in the middle of a member"
         return b""
@@ -122,11 +122,11 @@ class Unpacked:
         """Unpack of the bytes at hand, at most `most` bytes; up to the very byte that is wrong."""
         before = self._member.copy()
         try:
-            given = self._member.decompress(self._packed, most)
+            unpacked = self._member.decompress(self._packed, most)
         except zlib.error as error:
             return self._up_to_the_break(before, most, error)
         self._packed = self._member.unconsumed_tail
-        return given
+        return unpacked
 
     def _up_to_the_break(self, member: Any, most: int, error: zlib.error) -> bytes:
         """What comes before the break: ever smaller steps from the last place that was right.
@@ -137,15 +137,15 @@ class Unpacked:
         while step and room:
             trial = member.copy()
             try:
-                given = trial.decompress(packed, min(step, room))
+                unpacked = trial.decompress(packed, min(step, room))
             except zlib.error:
-                given = b""
-            if not given:
+                unpacked = b""
+            if not unpacked:
                 step //= 2
                 continue
             member, packed = trial, trial.unconsumed_tail
-            room -= len(given)
-            parts.append(given)
+            room -= len(unpacked)
+            parts.append(unpacked)
         self._member, self._packed = member, packed
         if room:
             last = _byte_by_byte(member, packed)

@@ -25,9 +25,9 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
+from tideglass.connect.formats.columnar import decode_columns
 from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Refusals, merge_rejected
 from tideglass.connect.formats.parquet import json_text, value_column, wanted_columns
-from tideglass.connect.formats.records import decode_columns
 from tideglass.core.arrays import Ints
 from tideglass.core.columns import classify_json
 from tideglass.core.errors import InputError
@@ -46,7 +46,7 @@ _Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _DecodedRecords:
     """Records in order, the message of each, and the names of their fields."""
 
     records: list[_Record]
@@ -105,10 +105,10 @@ def decode_records(
     records: list[_Record], names: tuple[str, ...], fields: Fields, level: str, lines: Ints
 ) -> Decoded:
     """Events from the records of a container; `lines` are their places in the file."""
-    return _decoded(_Read(records, lines, names), fields, level, lines)
+    return _decoded(_DecodedRecords(records, lines, names), fields, level, lines)
 
 
-def _decoded(read: _Read, fields: Fields, level: str, lines: Ints) -> Decoded:
+def _decoded(read: _DecodedRecords, fields: Fields, level: str, lines: Ints) -> Decoded:
     """Events from records, at `lines`."""
     columns = {
         name: _column([record.get(name) for record in read.records], level)
@@ -125,7 +125,7 @@ def _parsed(schema: str) -> Any:
         raise InputError(f"the Avro schema cannot be read: {error}") from error
 
 
-def _plain(messages: Sequence[bytes | None], schema: str, refusals: Refusals) -> _Read:
+def _plain(messages: Sequence[bytes | None], schema: str, refusals: Refusals) -> _DecodedRecords:
     parsed = _parsed(schema)
     read = avro.schemaless_reader
     records: list[_Record] = []
@@ -144,10 +144,12 @@ def _plain(messages: Sequence[bytes | None], schema: str, refusals: Refusals) ->
             continue
         records.append(record)
         places.append(place)
-    return _Read(records, np.array(places, np.int64), tuple(each["name"] for each in parsed["fields"]))
+    return _DecodedRecords(
+        records, np.array(places, np.int64), tuple(each["name"] for each in parsed["fields"])
+    )
 
 
-def _containers(messages: Sequence[bytes | None], refusals: Refusals) -> _Read:
+def _containers(messages: Sequence[bytes | None], refusals: Refusals) -> _DecodedRecords:
     records: list[_Record] = []
     places: list[int] = []
     for place, message in enumerate(messages):
@@ -167,7 +169,7 @@ def _containers(messages: Sequence[bytes | None], refusals: Refusals) -> _Read:
         records += held
         places += [place] * len(held)
     names = tuple(dict.fromkeys(name for record in records for name in record))
-    return _Read(records, np.array(places, np.int64), names)
+    return _DecodedRecords(records, np.array(places, np.int64), names)
 
 
 def _column(values: list[Any], level: str) -> tuple[pa.Array, Type]:

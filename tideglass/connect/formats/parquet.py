@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from tideglass.connect.formats.columnar import decode_columns, match_name
 from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Refusals
-from tideglass.connect.formats.records import decode_columns, match_name
 from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.events import Fields
 from tideglass.core.iso import flat

@@ -42,7 +42,7 @@ class TopicOutput(OutputConnector):
         return {"kafka.bootstrap.servers": self.servers, **self.options, "topic": self.topic}
 
     def stage(self, rows: pa.Table, sender: str) -> pa.Table:
-        from tideglass.connect.kafka.records import records
+        from tideglass.connect.kafka.encoding import records
 
         return records(rows, self)
 

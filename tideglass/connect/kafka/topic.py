@@ -39,7 +39,7 @@ class TopicInput(InputConnector):
     name: of the input in the query.
     servers: the brokers, `host:port` joined by commas.
     topic: the topic's name.
-    format, delimiter, avro_schema: as of `connect.formats.messages.Payload`.
+    format, delimiter, avro_schema: as of `connect.formats.payloads.Payload`.
     arrival: whose stamps the messages bear.
     starting: `earliest`, `latest`, or offsets as Spark's connector takes them; None: the earliest of what a
         run is to read to its end, else the latest.

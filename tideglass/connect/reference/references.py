@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tideglass.connect.reference.snapshot import RowsSnapshot, Snapshot
-from tideglass.connect.rows import Row
+from tideglass.connect.in_memory import Row
+from tideglass.connect.reference.snapshot import ReferenceSnapshot, RowsSnapshot
 from tideglass.core.errors import InputError
 from tideglass.core.events import Known
 from tideglass.core.time import parse_ticks
@@ -28,7 +28,7 @@ class References(Protocol):
         """
         ...
 
-    def snapshots(self, name: str, count: int) -> Sequence[Snapshot]:
+    def snapshots(self, name: str, count: int) -> Sequence[ReferenceSnapshot]:
         """The first `count` snapshots of an input, by the time from which they hold."""
         ...
 
@@ -37,12 +37,12 @@ class References(Protocol):
 class InlineReferences:
     """Snapshots that are all there from the start."""
 
-    by_name: Mapping[str, tuple[Snapshot, ...]]
+    by_name: Mapping[str, tuple[ReferenceSnapshot, ...]]
 
     def find(self, now_ticks: int | None) -> Known:
         return {name: len(found) for name, found in self.by_name.items()}
 
-    def snapshots(self, name: str, count: int) -> Sequence[Snapshot]:
+    def snapshots(self, name: str, count: int) -> Sequence[ReferenceSnapshot]:
         return self.by_name[name][:count]
 
 
@@ -52,16 +52,16 @@ NO_REFERENCES = InlineReferences({})
 InlineRows = Sequence[Row] | Mapping[str, Sequence[Row]]
 
 
-def inline_rows(names: Sequence[str], given: Mapping[str, Any]) -> InlineReferences:
+def inline_rows(names: Sequence[str], rows_by_name: Mapping[str, Any]) -> InlineReferences:
     """Rows in memory as the reference inputs `names`; case does not count.
 
     Raises InputError for an input without rows, and for a time that is none.
     """
-    by_key = {name.casefold(): rows for name, rows in given.items()}
-    found: dict[str, tuple[Snapshot, ...]] = {}
+    by_key = {name.casefold(): rows for name, rows in rows_by_name.items()}
+    found: dict[str, tuple[ReferenceSnapshot, ...]] = {}
     for name in names:
         if name.casefold() not in by_key:
-            known = ", ".join(given) or "none"
+            known = ", ".join(rows_by_name) or "none"
             raise InputError(
                 f"the query joins the reference input {name!r}, but no rows are given for it (given: {known})"
             )
@@ -69,11 +69,11 @@ def inline_rows(names: Sequence[str], given: Mapping[str, Any]) -> InlineReferen
     return InlineReferences(found)
 
 
-def _snapshots(name: str, given: InlineRows) -> tuple[RowsSnapshot, ...]:
-    if not isinstance(given, Mapping):
-        return (RowsSnapshot.of(given),)
+def _snapshots(name: str, rows_or_snapshots: InlineRows) -> tuple[RowsSnapshot, ...]:
+    if not isinstance(rows_or_snapshots, Mapping):
+        return (RowsSnapshot.of(rows_or_snapshots),)
     found: list[RowsSnapshot] = []
-    for text, rows in given.items():
+    for text, rows in rows_or_snapshots.items():
         ticks = parse_ticks(text)
         if ticks is None:
             raise no_time(name, text)

@@ -31,7 +31,7 @@ from tideglass.core.types import ARRIVAL, OFFSET
 MOST_BYTES = 5 * 1024**3
 
 
-class Snapshot(Protocol):
+class ReferenceSnapshot(Protocol):
     """The rows of a reference input from `effective_ticks` on. Hashable, equal if the rows are the same."""
 
     @property
@@ -153,7 +153,7 @@ def _nothing(fields: Fields, level: str) -> Decoded:
     return decode_json(pa.array([], pa.string()), fields, level)
 
 
-def no_snapshot(name: str, snapshots: Sequence[Snapshot], time_ticks: int) -> InputError:
+def no_snapshot(name: str, snapshots: Sequence[ReferenceSnapshot], time_ticks: int) -> InputError:
     """The error of a row that is older than all snapshots."""
     known = (
         f"the first snapshot holds from {format_ticks(snapshots[0].effective_ticks)} on"

@@ -25,7 +25,7 @@ SAMPLE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class PartitionRate:
     """How the events of a partition come: per second of arrival time, and how large.
 
     held_ticks: from the oldest event there is to the newest one looked at; None when it was not looked at.
@@ -48,7 +48,7 @@ class Replay:
     events, if that is known. state_bytes: an upper bound.
     """
 
-    stream: Stream
+    stream: PartitionRate
     read_back_ticks: int | None
     events: int
     state_bytes: int
@@ -122,7 +122,7 @@ class Estimate:
 
 
 def estimate(
-    streams: Sequence[Stream],
+    streams: Sequence[PartitionRate],
     backs: Mapping[str, ReadBack],
     pace: Pace | None,
     retention_ticks: Mapping[str, int],
@@ -130,13 +130,13 @@ def estimate(
     """The cost of a restart of a job that reads these streams.
 
     >>> back = ReadBack(3600 * TICKS_PER_SECOND, 300 * TICKS_PER_SECOND, None)
-    >>> estimate([Stream("in", "0", 1000.0, 100.0)], {"in": back}, Pace(500_000.0, 6.0), {}).seconds
+    >>> estimate([PartitionRate("in", "0", 1000.0, 100.0)], {"in": back}, Pace(500_000.0, 6.0), {}).seconds
     13.8
     """
     return Estimate(tuple(_replay(each, backs[each.input], retention_ticks) for each in streams), pace)
 
 
-def _replay(stream: Stream, back: ReadBack, retention_ticks: Mapping[str, int]) -> Replay:
+def _replay(stream: PartitionRate, back: ReadBack, retention_ticks: Mapping[str, int]) -> Replay:
     start_ticks = back.read_from_ticks(0)
     read_back_ticks = None if start_ticks is None else -start_ticks
     read_ticks = stream.held_ticks or 0 if read_back_ticks is None else read_back_ticks
@@ -150,9 +150,9 @@ def _replay(stream: Stream, back: ReadBack, retention_ticks: Mapping[str, int]) 
     )
 
 
-def measured(source: StreamInput) -> list[Stream]:
+def measured(source: StreamInput) -> list[PartitionRate]:
     """The streams of an input as its files show them: by the arrival times of the first events there are."""
-    result: list[Stream] = []
+    result: list[PartitionRate] = []
     for partition, pieces in source.latest({}, SAMPLE_BYTES).items():
         first_ticks, last_ticks, count, size = None, 0, 0, 0
         for chunk in source.read(partition, [], pieces, Fields((), False)):
@@ -164,9 +164,11 @@ def measured(source: StreamInput) -> list[Stream]:
                 last_ticks = max(last_ticks, most)
                 count += chunk.table.num_rows
         if first_ticks is None:
-            result.append(Stream(source.name, partition, 0.0, 0.0))
+            result.append(PartitionRate(source.name, partition, 0.0, 0.0))
             continue
         held_ticks = last_ticks - first_ticks
         seconds = max(held_ticks / TICKS_PER_SECOND, 1.0)
-        result.append(Stream(source.name, partition, count / seconds, size / count, held_ticks, last_ticks))
+        result.append(
+            PartitionRate(source.name, partition, count / seconds, size / count, held_ticks, last_ticks)
+        )
     return result

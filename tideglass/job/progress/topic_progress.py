@@ -57,7 +57,7 @@ class TopicProgress:
     def save(self, generation: Path) -> None:
         replace_file(generation / REACHED, _DOCUMENT.text(self).encode())
 
-    def behind(
+    def after(
         self, batch: int, checkpoint: Path, topics: Sequence[str], scanned: Iterable[PartitionReport]
     ) -> TopicProgress:
         """The progress after one more batch. topics: the inputs, in the order of Spark's query."""
@@ -66,12 +66,12 @@ class TopicProgress:
             name: self.offsets.get(name, {}) if of is None else _offsets(of)
             for name, of in zip(topics, logged, strict=False)
         }
-        said = logged[len(topics)] or {}  # behind the topics comes what is told to them
+        control = logged[len(topics)] or {}  # behind the topics comes what is told to them
         reports = {name: dict(of) for name, of in self.reports.items()}
         for report in scanned:
             reports.setdefault(report.input, {})[report.partition] = replace(report, errors=())
         return replace(
-            self, batch=batch, replayed=said.get("replayed", False), offsets=offsets, reports=reports
+            self, batch=batch, replayed=control.get("replayed", False), offsets=offsets, reports=reports
         )
 
     def watermark_ticks(self, input_name: str, partition: str) -> int:

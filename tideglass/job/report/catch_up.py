@@ -68,7 +68,7 @@ class CatchUp:
         return sum(self.events_of.values())
 
     @property
-    def behind(self) -> bool:
+    def has_backlog(self) -> bool:
         """Whether there was anything to catch up with."""
         return any(size > self.began.get(name, 0) for name, size in self.goal.items())
 

@@ -20,7 +20,7 @@ from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
 from tideglass.job.directory import AT_ONCE, JobDirectory
 from tideglass.job.report.metrics import DataErrors, Metrics, PartitionFacts
 from tideglass.job.report.run_journal import Ended, RunEnd, add
-from tideglass.job.report.status import DEGRADED_SECONDS, InputStatus, State, Status, write_status
+from tideglass.job.report.status import DEGRADED_SECONDS, InputStatus, JobState, Status, write_status
 from tideglass.job.start.begin import RunSetup, utc_text
 
 _LOOK_SECONDS = 0.25
@@ -44,7 +44,7 @@ class Reporter:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
-    _state: State = State.STARTING
+    _state: JobState = JobState.STARTING
     _rejected: int = 0
     _rejected_at_seconds: float | None = None
     _thread: threading.Thread | None = None
@@ -63,7 +63,7 @@ class Reporter:
         if self._thread is not None:
             self._thread.join()
         how = self._how(error)
-        self._state = State.FAILED if how is Ended.FAILED else State.STOPPED
+        self._state = JobState.FAILED if how is Ended.FAILED else JobState.STOPPED
         shown_error = str(error)[:_MOST_CHARACTERS] if how is Ended.FAILED else None
         self._write(shown_error)
         catch_up = self.metrics.catch_up
@@ -104,12 +104,12 @@ class Reporter:
     @property
     def starting(self) -> bool:
         """Whether it is not known yet that the job runs."""
-        return self._state is State.STARTING
+        return self._state is JobState.STARTING
 
     def running(self) -> None:
         """The first batch is done, or there is nothing to read yet; the watching thread tells of it."""
-        if self._state is State.STARTING:
-            self._state = State.RUNNING
+        if self._state is JobState.STARTING:
+            self._state = JobState.RUNNING
 
     def request_stop(self) -> None:
         """The run is to stop behind the batch under way; the source begins no other."""
@@ -118,7 +118,7 @@ class Reporter:
 
     def _watch(self) -> None:
         written_seconds = time.monotonic()
-        batches, state = -1, State.STARTING
+        batches, state = -1, JobState.STARTING
         while not self._over.wait(_LOOK_SECONDS):
             with suppress(OSError):  # a status that cannot be written must not keep a run from being stopped
                 if self.directory.stop.exists():
@@ -141,12 +141,14 @@ class Reporter:
     def _status(self, error: str | None) -> Status:
         start, metrics, now_seconds = self.setup.start, self.metrics, time.monotonic()
         state = self._state
-        if state in (State.STARTING, State.RUNNING) and self.stop_requested.is_set():
-            state = State.STOPPING
-        elif state is State.RUNNING and self._is_degraded(now_seconds):
-            state = State.DEGRADED
+        if state in (JobState.STARTING, JobState.RUNNING) and self.stop_requested.is_set():
+            state = JobState.STOPPING
+        elif state is JobState.RUNNING and self._is_degraded(now_seconds):
+            state = JobState.DEGRADED
         catch_up = metrics.catch_up
-        behind = catch_up is not None and not catch_up.done and state not in (State.STOPPED, State.FAILED)
+        is_catching_up = (
+            catch_up is not None and not catch_up.done and state not in (JobState.STOPPED, JobState.FAILED)
+        )
         return Status(
             job=self.job,
             run=start.run,
@@ -165,7 +167,7 @@ class Reporter:
             counters=metrics.by_api_name(),
             rows=dict(metrics.output_rows),
             rows_in_all=metrics.rows_in_all,
-            catching_up=catch_up.status(now_seconds) if catch_up is not None and behind else None,
+            catching_up=catch_up.status(now_seconds) if catch_up is not None and is_catching_up else None,
             error=error or (_refusal(metrics.errors[-1]) if metrics.errors else None),
         )
 

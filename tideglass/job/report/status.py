@@ -19,7 +19,7 @@ from tideglass.job.lock import running
 DEGRADED_SECONDS = 300.0
 
 
-class State(StrEnum):
+class JobState(StrEnum):
     """The service's states, and what lies between two of them."""
 
     STOPPED = "Stopped"
@@ -96,7 +96,7 @@ class Status:
 
     job: str
     run: int
-    state: State
+    state: JobState
     since: str
     updated: str
     pid: int
@@ -136,13 +136,16 @@ def read_status(directory: JobDirectory) -> Status | None:
     except (FileNotFoundError, ValueError):
         return None
     if running(directory) is not None:
-        asked = status.state in (State.STARTING, State.RUNNING, State.DEGRADED) and directory.stop.exists()
-        return replace(status, state=State.STOPPING) if asked else status
-    if status.state in (State.STOPPED, State.FAILED):
+        asked = (
+            status.state in (JobState.STARTING, JobState.RUNNING, JobState.DEGRADED)
+            and directory.stop.exists()
+        )
+        return replace(status, state=JobState.STOPPING) if asked else status
+    if status.state in (JobState.STOPPED, JobState.FAILED):
         return status
     return replace(
         status,
-        state=State.FAILED,
+        state=JobState.FAILED,
         catching_up=None,
         error=f"process {status.pid} on {status.host} ended without a word after {status.updated}; "
         "the next start goes on from the last whole batch",

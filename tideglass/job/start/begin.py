@@ -15,7 +15,7 @@ from tideglass.connect.reference.journal import JournaledReferences
 from tideglass.core.errors import FRESH, StateError, damaged
 from tideglass.core.time import BEFORE_ALL_TICKS, NANOSECONDS_PER_TICK, format_ticks
 from tideglass.job.directory import JobDirectory
-from tideglass.job.options import Job
+from tideglass.job.options import JobPlan
 from tideglass.job.progress.counts import COUNTS, Counts
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.stop_point import StopPoint, stop_point
@@ -53,7 +53,7 @@ class RunSetup:
     read_plan: ReadPlan = field(default_factory=ReadPlan)
 
 
-def begin(job: Job, directory: JobDirectory, lookup: TopicLookup) -> RunSetup:
+def begin(job: JobPlan, directory: JobDirectory, lookup: TopicLookup) -> RunSetup:
     """Decide how the job starts, and write down that it did. The lock of the directory must be held.
 
     lookup: asks a broker what a topic holds; called only for a start that depends on it.
@@ -130,7 +130,7 @@ def begin(job: Job, directory: JobDirectory, lookup: TopicLookup) -> RunSetup:
         generation=plan.generation,
         resumed=plan.resume,
         mode=plan.mode.value,
-        cause=plan.cause + _behind(runs),
+        cause=plan.cause + _end_before(runs),
         began_from=_began_from(plan, batch),
         pid=os.getpid(),
         host=socket.gethostname(),
@@ -155,11 +155,11 @@ def _of_same_inputs(last: StopPoint, before: Manifest | None, now: Identity) -> 
     )
 
 
-def _from_ticks(job: Job, plan: StartPlan, last: StopPoint) -> tuple[int | None, Mapping[str, ReadBack]]:
+def _from_ticks(job: JobPlan, plan: StartPlan, last: StopPoint) -> tuple[int | None, Mapping[str, ReadBack]]:
     """The time from which on rows must be complete, None for no such time, and how far it reads back."""
-    behind = plan.mode is StartMode.LAST_STOPPED
-    backs = read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=behind)
-    if not behind:
+    after_stop = plan.mode is StartMode.LAST_STOPPED
+    backs = read_backs(job.compiled.plan, job.compiled.topology, after_watermark=after_stop)
+    if not after_stop:
         return next(iter(plan.emit_from_ticks.values()), None), backs
     reached_ticks = last.watermark_ticks
     return None if reached_ticks in (None, BEFORE_ALL_TICKS) else reached_ticks, backs
@@ -173,7 +173,7 @@ def _after_ticks(plan: StartPlan, last: StopPoint) -> int | None:
 
 
 def _with_topics(
-    job: Job,
+    job: JobPlan,
     directory: JobDirectory,
     plan: StartPlan,
     read_plan: ReadPlan,
@@ -216,7 +216,7 @@ def _with_topics(
     )
 
 
-def _read_plan(job: Job, directory: JobDirectory, plan: StartPlan, last: StopPoint) -> ReadPlan:
+def _read_plan(job: JobPlan, directory: JobDirectory, plan: StartPlan, last: StopPoint) -> ReadPlan:
     """Where the files are to be read from. Raises InputError when they no longer hold what is needed."""
     if plan.resume:
         return ReadPlan.load(directory.generation(plan.generation) / READ_PLAN)
@@ -243,7 +243,7 @@ def utc_text(seconds: float) -> str:
 
 
 def _facts(
-    job: Job,
+    job: JobPlan,
     directory: JobDirectory,
     before: Manifest | None,
     changes: Changes,
@@ -254,7 +254,7 @@ def _facts(
     return StartFacts(
         now_ticks=now_ticks,
         read_backs=read_backs(job.compiled.plan, job.compiled.topology),
-        read_backs_behind=read_backs(job.compiled.plan, job.compiled.topology, behind_watermark=True),
+        read_backs_after_stop=read_backs(job.compiled.plan, job.compiled.topology, after_watermark=True),
         inputs=(*job.inputs, *job.topics),
         outputs=tuple(job.outputs),
         generation=max(directory.newest_generation(), start_plan.generation if start_plan else 0),
@@ -273,7 +273,7 @@ def _written(directory: JobDirectory, before: Manifest) -> set[Path]:
 
 
 def _outputs_before(
-    job: Job, directory: JobDirectory, before: Manifest, now: Identity
+    job: JobPlan, directory: JobDirectory, before: Manifest, now: Identity
 ) -> list[OutputConnector]:
     """The outputs the job has written to so far: folders, and of the others those that are still the same."""
     known = before.identity.outputs if before.identity else {}
@@ -291,7 +291,7 @@ def _began_from(plan: StartPlan, batch: int | None) -> str:
     return "arrival time " + format_ticks(min(plan.read_from_ticks.values()))[:19] + "Z"
 
 
-def _behind(runs: list[Run]) -> str:
+def _end_before(runs: list[Run]) -> str:
     """How the run before ended, where that is a reason to look."""
     how = runs[-1].end.how if runs and runs[-1].end else Ended.KILLED
     return f"; run {runs[-1].start.run} was {how}" if runs and how in (Ended.KILLED, Ended.BROKEN_OFF) else ""
@@ -302,9 +302,9 @@ def _end_the_killed(directory: JobDirectory, runs: list[Run]) -> None:
     if not runs or runs[-1].end is not None:
         return
     run = runs[-1].start.run
-    said = read_status(directory)
-    if said is None or said.run != run:
+    status = read_status(directory)
+    if status is None or status.run != run:
         add(directory.journal, RunEnd(run, runs[-1].start.started, Ended.KILLED))
         return
-    end = RunEnd(run, said.updated, Ended.KILLED, said.batches, said.events, said.rows, said.error)
+    end = RunEnd(run, status.updated, Ended.KILLED, status.batches, status.events, status.rows, status.error)
     add(directory.journal, end)

@@ -73,9 +73,9 @@ def _step_words(name: str) -> str:
 def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for name in now:
         if before.get(name) != now[name]:
-            said: Callable[[Any], str] = format_duration if name.endswith("_ticks") else str
+            text_of: Callable[[Any], str] = format_duration if name.endswith("_ticks") else str
             label = name.removesuffix("_ticks")
-            yield f"the setting {label} was {said(before.get(name))} and is {said(now[name])}"
+            yield f"the setting {label} was {text_of(before.get(name))} and is {text_of(now[name])}"
 
 
 def _ends(kind: str, before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Any]) -> Iterator[str]:

@@ -76,7 +76,7 @@ class StartFacts:
     generation: number of the newest generation in the job directory, 0 for none. begun: the plan that
     one began with. changes: what keeps its state from being used, in words, a line each.
     now_ticks: the clock. read_backs: per input, how much earlier than its output it must be read;
-    read_backs_behind: how much earlier than the watermark of a stopped run. stopped_ticks: the watermark
+    read_backs_after_stop: how much earlier than the watermark of a stopped run. stopped_ticks: the watermark
     the last generation left; None when it has done no batch. ended: it has read its inputs to their end.
     """
 
@@ -84,7 +84,7 @@ class StartFacts:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     read_backs: Mapping[str, ReadBack] = field(default_factory=dict[str, Any])
-    read_backs_behind: Mapping[str, ReadBack] = field(default_factory=dict[str, Any])
+    read_backs_after_stop: Mapping[str, ReadBack] = field(default_factory=dict[str, Any])
     generation: int = 0
     start_plan: StartPlan | None = None
     changes: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ read_from_ticks={}, emit_from_ticks={}, accept_partial=False)
                     "the last run has read its inputs to their end and given all rows; nothing is left to "
                     "go on with\n  hint: start anew with --fresh, or at an output time with --start TIME"
                 )
-            return _behind(
+            return _after_stop(
                 "asked to go on where the last run stopped", start_plan, facts.stopped_ticks, request, facts
             )
         case StartMode.BEGINNING:
@@ -176,7 +176,7 @@ def _as_possible(start_plan: StartPlan | None, request: StartRequest, facts: Sta
             + "  hint: undo the change, name another --run-dir, or start a new run with --fresh"
         )
     cause = "the state is built anew: " + ", ".join(facts.changes)
-    return _behind(cause, start_plan, facts.stopped_ticks, request, facts)
+    return _after_stop(cause, start_plan, facts.stopped_ticks, request, facts)
 
 
 def _at(
@@ -193,7 +193,7 @@ def _at(
     )
 
 
-def _behind(
+def _after_stop(
     cause: str, start_plan: StartPlan, stopped_ticks: int, request: StartRequest, facts: StartFacts
 ) -> StartPlan:
     """Read again what the new state needs; an output that was to begin at a time still begins there."""
@@ -203,7 +203,7 @@ def _behind(
         False,
         StartMode.LAST_STOPPED,
         cause,
-        _read_from_ticks(facts.read_backs_behind, stopped_ticks) if reached else {},
+        _read_from_ticks(facts.read_backs_after_stop, stopped_ticks) if reached else {},
         {name: ticks for name, ticks in start_plan.emit_from_ticks.items() if name in facts.outputs},
         request.accept_partial,
     )

@@ -266,9 +266,9 @@ class Cells:
 def with_ordered(rows: pa.Table, specs: Sequence[AggregateSpec]) -> pa.Table:
     """The rows with another column beside each that is text and orders rows: see `as_ordered`."""
     for name in {name for spec in specs if spec.function in TOPS for name, _ in spec.order_by}:
-        given = flat(rows[name])
-        column, type_ = as_ordered(given, type_of(rows.schema.field(name)))
-        if column is not given and ordered_name(name, rows.column_names) == name:
+        values = flat(rows[name])
+        column, type_ = as_ordered(values, type_of(rows.schema.field(name)))
+        if column is not values and ordered_name(name, rows.column_names) == name:
             rows = rows.append_column(field(f"{name}{BY}", type_), column)
     return rows
 

@@ -65,7 +65,7 @@ def stack(tables: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouping:
+class GroupKeys:
     """Which columns tell groups apart: `plain` by their Arrow values, `keys` as typed values.
 
     Two key values are one group if `canonical_text` says they are equal; of 1 and 1.0 in one group the

@@ -40,8 +40,8 @@ def user_defined(spec: AggregateSpec, closed: pa.Table) -> tuple[pa.Array, Type]
     name, cell = spec.function.removeprefix(USERS), spec.cell("list.events")
     results: list[str | None] = []
     for part in _loads(closed, cell):
-        given = f"list_transform(list_sort({quoted(cell)}), lambda x: [x.v, 'd' || x.p0])"
-        groups = query(f"SELECT to_json({given})::VARCHAR AS events FROM part", part=part)
+        listed = f"list_transform(list_sort({quoted(cell)}), lambda x: [x.v, 'd' || x.p0])"
+        groups = query(f"SELECT to_json({listed})::VARCHAR AS events FROM part", part=part)
         answer = aggregate(name, groups["events"].to_pylist())
         if isinstance(answer, GroupFailure):
             raise _failed(spec, answer, part.slice(answer.group, 1))

@@ -153,11 +153,11 @@ class AnalyticFunctions:
         refused = np.zeros(rows.num_rows, np.bool_)
         for lane in self._lanes:
             places = np.flatnonzero(_matching(rows, lane.when))
-            given = rows.take(pa.array(places))
+            matching = rows.take(pa.array(places))
             own = [spec.aggregate for spec in lane.specs if spec.aggregate is not None]
-            refused[places[refused_by(own, given)]] = True
+            refused[places[refused_by(own, matching)]] = True
             for detector in lane.detectors[:1]:  # all of a lane watch the same column
-                refused[places[no_numbers(given, str(detector.arg))]] = True
+                refused[places[no_numbers(matching, str(detector.arg))]] = True
         return np.flatnonzero(refused)
 
     # ------------------------------------------------------------ one lane

@@ -35,14 +35,14 @@ def moving(
     starts = ordered.frame_starts(length_ticks)
     places = np.arange(len(ordered.order))
     wanted = np.flatnonzero(ordered.order >= before)
-    given = {spec.arg: _of_matching(rows, spec.arg, ordered) for spec in specs if spec.arg is not None}
+    columns = {spec.arg: _of_matching(rows, spec.arg, ordered) for spec in specs if spec.arg is not None}
     ranks_before = np.concatenate([[0], ordered.ranks])
     counts = pa.array((ordered.ranks - ranks_before[starts])[wanted])
     rest = [spec for spec in specs if spec.arg is not None]
     closed = pa.table({COUNT_OF_ROWS: counts})
     if rest:
         sorted_rows = rows.take(pa.array(ordered.order))
-        for name, column in given.items():
+        for name, column in columns.items():
             place = sorted_rows.column_names.index(name)
             column = column.take(pa.array(ordered.order))
             sorted_rows = sorted_rows.set_column(place, rows.schema.field(name), column)

@@ -47,7 +47,7 @@ BUCKETS_PER_JOIN = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Logs:
+class _JoinLogs:
     """What a join keeps by time: rows of both sides, and the numbers of left rows that have matched."""
 
     left: RowLog
@@ -119,13 +119,13 @@ class IntervalJoin:
         if self._outer:
             for rows in matched:
                 logs.matched.append(rows)
-            reached = self._give_up(fresh_left, progress, state, logs, made)
+            reached = self._emit_unmatched(fresh_left, progress, state, logs, made)
         self._keep(fresh_left, fresh_right, progress, logs)
         return (unify(made) if made else None), reached
 
-    def _logs(self, state: State) -> _Logs:
+    def _logs(self, state: State) -> _JoinLogs:
         width_ticks = max(TICKS_PER_SECOND, (self.upper_ticks - self.lower_ticks) // BUCKETS_PER_JOIN)
-        return _Logs(*(RowLog(state, number, 3, width_ticks) for number in range(3)))
+        return _JoinLogs(*(RowLog(state, number, 3, width_ticks) for number in range(3)))
 
     # ------------------------------------------------------------ rows as they come
 
@@ -159,7 +159,9 @@ class IntervalJoin:
                 last[np.asarray(column.is_null())] = BEFORE_ALL_TICKS
         return first, last
 
-    def _keep(self, left: pa.Table | None, right: pa.Table | None, progress: Progress, logs: _Logs) -> None:
+    def _keep(
+        self, left: pa.Table | None, right: pa.Table | None, progress: Progress, logs: _JoinLogs
+    ) -> None:
         """Keeps new rows that may still match, drops what cannot match any more."""
         if left is not None:
             alive = left[UNTIL].to_numpy() >= _watermarks(progress, left)
@@ -244,12 +246,12 @@ class IntervalJoin:
 
     # ------------------------------------------------------------ left rows alone
 
-    def _give_up(
+    def _emit_unmatched(
         self,
         fresh: pa.Table | None,
         progress: Progress,
         state: State,
-        logs: _Logs,
+        logs: _JoinLogs,
         made: list[pa.Table],
     ) -> Progress:
         """Adds the left rows that no right row can match any more; answers with how far the result has come.

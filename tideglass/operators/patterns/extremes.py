@@ -62,8 +62,8 @@ class Ranked:
         ]
         numbered = rows.select([column]).append_column("$place", pa.array(np.arange(rows.num_rows)))
         found = query(
-            f'SELECT {", ".join(chosen)} FROM (SELECT *, {key.struct} AS k FROM given) ORDER BY "$place"',
-            given=numbered,
+            f'SELECT {", ".join(chosen)} FROM (SELECT *, {key.struct} AS k FROM numbered) ORDER BY "$place"',
+            numbered=numbered,
         )
         values, value_type = (
             finish(spec, found.drop_columns(["rank", "kind"])) if cells else (None, Type.NULL)

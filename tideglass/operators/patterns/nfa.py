@@ -59,10 +59,10 @@ class EventTest:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A variable. alone: what the event alone decides of its condition. behind: the rest, in this order."""
+    """A variable. alone: what the event alone decides of its condition. further: the rest, in this order."""
 
     alone: EventTest | None
-    behind: tuple[EventTest, ...]
+    further: tuple[EventTest, ...]
 
 
 class Events:
@@ -105,7 +105,7 @@ class Failing:
 
 
 @dataclass(slots=True)
-class Found:
+class Matches:
     """What came of each start.
 
     lengths: events of its match, 0 for none. open: further events may still decide. registers: those of the
@@ -122,7 +122,7 @@ class Found:
     tests: dict[int, Failing] = field(default_factory=dict[int, Failing])
 
     @classmethod
-    def nothing(cls, starts: int, registers: int) -> Found:
+    def nothing(cls, starts: int, registers: int) -> Matches:
         def filled(value: int) -> Ints:
             return np.full(starts, value, np.int64)
 
@@ -131,7 +131,7 @@ class Found:
         return cls(filled(0), no.copy(), none, filled(-1), no, filled(0))
 
     @classmethod
-    def joined(cls, parts: Sequence[Found]) -> Found:
+    def joined(cls, parts: Sequence[Matches]) -> Matches:
         firsts = np.cumsum([0, *(len(part.lengths) for part in parts)])
         tests = [
             {int(first) + n: test for n, test in part.tests.items()}
@@ -226,7 +226,7 @@ class Pattern:
             if register not in self._registers:
                 self._registers.append(register)
             self.register_of[value.name] = self._registers.index(register)
-        tests = [test for each in definitions for test in each.behind]
+        tests = [test for each in definitions for test in each.further]
         self._decisive = sorted({self.register_of[name] for test in tests for name in test.reads})
         counts = [len(state.moves) for state in states]
         self._counts = np.array(counts, np.int64)
@@ -244,7 +244,7 @@ class Pattern:
         closed: Mask,
         trail: Trail,
         drops_failing: bool,
-    ) -> Found:
+    ) -> Matches:
         """What comes of matching from each start on.
 
         starts: places. ends: no event from there on is looked at. until_ticks: when the last event of a match
@@ -263,7 +263,7 @@ class Pattern:
             for first in range(0, max(1, len(starts)), STARTS_AT_ONCE)
             for part in [slice(first, first + STARTS_AT_ONCE)]
         ]
-        return Found.joined(parts)
+        return Matches.joined(parts)
 
     def _found(
         self,
@@ -275,94 +275,94 @@ class Pattern:
         closed: Mask,
         trail: Trail,
         drops_failing: bool,
-    ) -> Found:
-        found = Found.nothing(len(starts), len(self._registers))
+    ) -> Matches:
+        found = Matches.nothing(len(starts), len(self._registers))
         none = [np.full(len(starts), NONE, np.int64) for _ in self._registers]
-        ways = _Threads(np.arange(len(starts)), np.zeros(len(starts), np.int64), none, found.trails)
-        ways = ways.only(self._counts[ways.states] > 0)
+        threads = _Threads(np.arange(len(starts)), np.zeros(len(starts), np.int64), none, found.trails)
+        threads = threads.only(self._counts[threads.states] > 0)
         for depth in range(MOST_EVENTS):
-            places = starts[ways.begins] + depth
-            there = places < ends[ways.begins]
-            found.open[ways.begins[~there & ~closed[ways.begins]]] = True
+            places = starts[threads.begins] + depth
+            there = places < ends[threads.begins]
+            found.open[threads.begins[~there & ~closed[threads.begins]]] = True
             going = there.copy()
-            going[there] = events.times_ticks[places[there]] <= until_ticks[ways.begins[there]]
+            going[there] = events.times_ticks[places[there]] <= until_ticks[threads.begins[there]]
             if not going.all():
-                ways, places = ways.only(going), places[going]
+                threads, places = threads.only(going), places[going]
             if not len(places):
                 return found
-            ways = self._step(events, alone, ways, places, depth, found, trail, drops_failing)
+            threads = self._step(events, alone, threads, places, depth, found, trail, drops_failing)
         raise EvaluationError(f"A match may have at most {MOST_EVENTS - 1} events.")
 
     def _step(
         self,
         events: Events,
         alone: Sequence[Codes | None],
-        ways: _Threads,
+        threads: _Threads,
         places: Ints,
         depth: int,
-        found: Found,
+        found: Matches,
         trail: Trail,
         drops_failing: bool,
     ) -> _Threads:
         """The ways with one event more; what accepts or fails is noted in `found`."""
-        counts = self._counts[ways.states]
+        counts = self._counts[threads.states]
         rows = np.repeat(np.arange(len(places)), counts)
         moves = np.arange(len(rows)) + np.repeat(
-            self._firsts[ways.states] - (np.cumsum(counts) - counts), counts
+            self._firsts[threads.states] - (np.cumsum(counts) - counts), counts
         )
         variables, places = self._variables[moves], places[rows]
-        said = np.full(len(rows), TRUE, np.int8)
+        verdicts = np.full(len(rows), TRUE, np.int8)
         for variable, known in enumerate(alone):
             if known is not None:
                 own = variables == variable
-                said[own] = known[places[own]]
-        keep = said != FALSE
-        ways = _Threads(
-            ways.begins[rows][keep],
+                verdicts[own] = known[places[own]]
+        keep = verdicts != FALSE
+        threads = _Threads(
+            threads.begins[rows][keep],
             self._nexts[moves][keep],
-            [register[rows][keep] for register in ways.registers],
-            ways.trails[rows][keep],
+            [register[rows][keep] for register in threads.registers],
+            threads.trails[rows][keep],
         )
-        variables, places, said = variables[keep], places[keep], said[keep]
-        self._register(events, ways, variables, places)
+        variables, places, verdicts = variables[keep], places[keep], verdicts[keep]
+        self._register(events, threads, variables, places)
         for variable, definition in enumerate(self.definitions):
-            for test in definition.behind:
-                own = np.flatnonzero((variables == variable) & (said == TRUE))
+            for test in definition.further:
+                own = np.flatnonzero((variables == variable) & (verdicts == TRUE))
                 if len(own):
-                    registers = [register[own] for register in ways.registers]
-                    said[own] = self._behind(events, test, places[own], registers)
-        fails = said == FAILS
+                    registers = [register[own] for register in threads.registers]
+                    verdicts[own] = self._further_test(events, test, places[own], registers)
+        fails = verdicts == FAILS
         if drops_failing and fails.any():
-            np.add.at(found.failures, ways.begins[fails], 1)
-            begins, first = np.unique(ways.begins[fails], return_index=True)
+            np.add.at(found.failures, threads.begins[fails], 1)
+            begins, first = np.unique(threads.begins[fails], return_index=True)
             for begin, row in zip(begins.tolist(), np.flatnonzero(fails)[first].tolist(), strict=True):
-                found.tests.setdefault(begin, ways.failing(row, variables, places))
-            said[fails] = FALSE
-            fails = said == FAILS
-        keep = said != FALSE
-        ways, variables, places, fails = ways.only(keep), variables[keep], places[keep], fails[keep]
+                found.tests.setdefault(begin, threads.failing(row, variables, places))
+            verdicts[fails] = FALSE
+            fails = verdicts == FAILS
+        keep = verdicts != FALSE
+        threads, variables, places, fails = threads.only(keep), variables[keep], places[keep], fails[keep]
         if self.classified:
-            ways = replace(ways, trails=trail.add(ways.trails, variables))
-        live = ~fails & (self._counts[ways.states] > 0)
-        ends = np.flatnonzero(fails | self._accepts[ways.states])
+            threads = replace(threads, trails=trail.add(threads.trails, variables))
+        live = ~fails & (self._counts[threads.states] > 0)
+        ends = np.flatnonzero(fails | self._accepts[threads.states])
         if len(ends):
-            begins, first = np.unique(ways.begins[ends], return_index=True)
+            begins, first = np.unique(threads.begins[ends], return_index=True)
             best = ends[first]
             found.lengths[begins] = depth + 1
-            found.trails[begins] = ways.trails[best]
+            found.trails[begins] = threads.trails[best]
             found.failed[begins] = fails[best]
-            for register, own in zip(found.registers, ways.registers, strict=True):
+            for register, own in zip(found.registers, threads.registers, strict=True):
                 register[begins] = own[best]
             for row in best[fails[best]]:
-                found.tests[int(ways.begins[row])] = ways.failing(row, variables, places)
+                found.tests[int(threads.begins[row])] = threads.failing(row, variables, places)
             last = np.full(len(found.lengths), len(fails), np.int64)
             last[begins] = best
-            live &= np.arange(len(fails)) <= last[ways.begins]
-        return self._merged(ways.only(live))
+            live &= np.arange(len(fails)) <= last[threads.begins]
+        return self._merged(threads.only(live))
 
-    def _register(self, events: Events, ways: _Threads, variables: Ints, places: Ints) -> None:
+    def _register(self, events: Events, threads: _Threads, variables: Ints, places: Ints) -> None:
         """Notes the events that were matched last."""
-        for register, (function, variable, column) in zip(ways.registers, self._registers, strict=True):
+        for register, (function, variable, column) in zip(threads.registers, self._registers, strict=True):
             own = variables == variable
             match function:
                 case "first":
@@ -373,28 +373,30 @@ class Pattern:
                 case _:
                     register[own] = events.ranked(column).best(function, register[own], places[own])
 
-    def _merged(self, ways: _Threads) -> _Threads:
+    def _merged(self, threads: _Threads) -> _Threads:
         """The ways without those that have the same future as a preferred one of their start."""
-        if not (ways.begins[1:] == ways.begins[:-1]).any():
-            return ways
-        futures = ways.begins * len(self._counts) + ways.states
+        if not (threads.begins[1:] == threads.begins[:-1]).any():
+            return threads
+        futures = threads.begins * len(self._counts) + threads.states
         for number in self._decisive:
-            register = ways.registers[number]
+            register = threads.registers[number]
             low = int(register.min())
             futures = np.unique(futures, return_inverse=True)[1] * (int(register.max()) - low + 1)
             futures = futures + (register - low)
         _, first = np.unique(futures, return_index=True)
         if len(first) < len(futures):
-            ways = ways.only(np.sort(first))
-        if len(ways.begins) > MAX_THREADS and int(np.bincount(ways.begins).max()) > MAX_THREADS:
+            threads = threads.only(np.sort(first))
+        if len(threads.begins) > MAX_THREADS and int(np.bincount(threads.begins).max()) > MAX_THREADS:
             raise EvaluationError(
                 f"A pattern may match in at most {MAX_THREADS} ways at once from one event."
             )
-        return ways
+        return threads
 
     # ------------------------------------------------------------ tests of events
 
-    def _behind(self, events: Events, test: EventTest, places: Ints, registers: Sequence[Ints]) -> Codes:
+    def _further_test(
+        self, events: Events, test: EventTest, places: Ints, registers: Sequence[Ints]
+    ) -> Codes:
         result = np.full(len(places), FAILS, np.int8)
         sound = np.ones(len(places), np.bool_)
         for name in test.reads:
@@ -430,7 +432,7 @@ class Pattern:
         registers = [np.array([register], np.int64) for register in failing.registers]
         definition = self.definitions[failing.variable]
         tests = [] if definition.alone is None else [(definition.alone, None)]
-        for test, own in (*tests, *((each, registers) for each in definition.behind)):
+        for test, own in (*tests, *((each, registers) for each in definition.further)):
             for name in test.reads if own is not None else ():
                 if failing.registers[self.register_of[name]] < NONE:
                     return self.error_of(events, name, failing.registers[self.register_of[name]])

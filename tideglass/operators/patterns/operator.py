@@ -36,7 +36,7 @@ from tideglass.core.types import (
 from tideglass.operators.analytic.lookback import Sorted, rows_of_keys
 from tideglass.operators.output_watermark import held_back
 from tideglass.operators.patterns.extremes import NONE
-from tideglass.operators.patterns.nfa import MOST_EVENTS, Definition, Events, Found, Pattern, Trail
+from tideglass.operators.patterns.nfa import MOST_EVENTS, Definition, Events, Matches, Pattern, Trail
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.buffer import released
 from tideglass.operators.state.reorder import in_order
@@ -57,7 +57,7 @@ FEW_EVENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class _Logs:
+class _PatternLogs:
     """What is kept by time: rows ahead of the watermark, events, and of open ones what changes of them."""
 
     waiting: RowLog
@@ -108,7 +108,7 @@ class Patterns:
         """
         width_ticks = max(TICKS_PER_SECOND, self.limit_ticks // BUCKETS_PER_LIMIT)
         widths_ticks = (TICKS_PER_SECOND, width_ticks, width_ticks, width_ticks)
-        logs = _Logs(*(RowLog(state, number, 4, width) for number, width in enumerate(widths_ticks)))
+        logs = _PatternLogs(*(RowLog(state, number, 4, width) for number, width in enumerate(widths_ticks)))
         taken = released(logs.waiting, rows, progress, self.substreams)
         if taken is not None:
             taken = self._numbered(taken, state)
@@ -131,7 +131,9 @@ class Patterns:
         rows = rows.select(list(dict.fromkeys(kept))).append_column(field(NUMBER, Type.BIGINT), numbers)
         return rows.append_column(field(OPEN, Type.BIT), pa.array(np.ones(rows.num_rows, np.bool_)))
 
-    def _known(self, taken: pa.Table | None, decided: Ints, progress: Progress, logs: _Logs) -> _Known | None:
+    def _known(
+        self, taken: pa.Table | None, decided: Ints, progress: Progress, logs: _PatternLogs
+    ) -> _Known | None:
         """The events of all keys of which there are new ones, or whose limit is over; None without any."""
         fresh = [] if taken is None else [taken]
         asked = list(fresh)
@@ -155,7 +157,7 @@ class Patterns:
         watermarks = progress.of(rows[SUBSTREAM]) if self.substreams else progress.watermark_ticks
         return rows[SYSTEM_TIMESTAMP].to_numpy() + self.limit_ticks < watermarks
 
-    def _result_progress(self, progress: Progress, state: State, logs: _Logs) -> Progress:
+    def _result_progress(self, progress: Progress, state: State, logs: _PatternLogs) -> Progress:
         decided = _numbers(logs.decided)
         waiting: list[pa.Table] = []
         for bucket in logs.stamped.buckets():
@@ -173,7 +175,7 @@ class _Known:
 
     rows: in the total order, those held before first. order: their places, sorted by key. All arrays are in
     that order. firsts: the place of the first event of the key. new: came with this batch. came: how many new
-    ones the key has. behind: events of the key from each one on. closed: the limit is over.
+    ones the key has. following: events of the key from each one on. closed: the limit is over.
     """
 
     patterns: Patterns
@@ -183,7 +185,7 @@ class _Known:
     firsts: Ints
     new: Mask
     new_events: Ints
-    behind: Ints
+    following: Ints
     open: Mask
     closed: Mask
 
@@ -210,12 +212,12 @@ class _Known:
             patterns.closed(by_key, progress),
         )
 
-    def advance(self, logs: _Logs, on_failure: OnFailure | None) -> pa.Table | None:
+    def advance(self, logs: _PatternLogs, on_failure: OnFailure | None) -> pa.Table | None:
         """Decides what can be decided; keeps what cannot, and the events behind it."""
-        earlier = np.where(self.new, 0, self.behind - self.new_events)
-        again = looked_at(self.behind) > looked_at(earlier)
+        earlier = np.where(self.new, 0, self.following - self.new_events)
+        again = looked_at(self.following) > looked_at(earlier)
         starts = np.flatnonzero(self.open & (self.closed | again))
-        seen = np.where(self.closed, self.behind, looked_at(self.behind))
+        seen = np.where(self.closed, self.following, looked_at(self.following))
         trail = Trail()
         found = self.patterns.pattern.found(
             self.events,
@@ -235,12 +237,12 @@ class _Known:
         self._keep(still, firsts, logs)
         return self._rows(starts, found, trail, on_failure)
 
-    def _keep(self, still: Mask, firsts: Ints, logs: _Logs) -> None:
+    def _keep(self, still: Mask, firsts: Ints, logs: _PatternLogs) -> None:
         """still: the events that are open yet. firsts: where the match of each may end at the earliest."""
         rows = self.events.rows
         over = self.open & ~still & ~self.new
         logs.decided.append(rows.select([SYSTEM_TIMESTAMP, NUMBER]).filter(pa.array(over)))
-        ends = np.arange(len(still)) + self.behind
+        ends = np.arange(len(still)) + self.following
         was_stamped = np.isin(rows[NUMBER].to_numpy(), _numbers(logs.stamped))
         stamped = np.flatnonzero(still & ~was_stamped & (firsts < ends))
         names = [SYSTEM_TIMESTAMP, NUMBER, *([SUBSTREAM] if self.patterns.substreams else [])]
@@ -259,7 +261,7 @@ class _Known:
         logs.events.append(marked.filter(pa.array(chosen)))
 
     def _rows(
-        self, starts: Ints, found: Found, trail: Trail, on_failure: OnFailure | None
+        self, starts: Ints, found: Matches, trail: Trail, on_failure: OnFailure | None
     ) -> pa.Table | None:
         pattern = self.patterns.pattern
         wrong = np.flatnonzero(~found.open & (found.failed | (found.failures > 0)))
@@ -307,10 +309,10 @@ class _Known:
         return in_order(pa.table(columns, schema=pa.schema(fields)))
 
 
-def looked_at(behind: Ints) -> Ints:
+def looked_at(following: Ints) -> Ints:
     """How many of the events from an open one on are looked at, when so many are there."""
-    bits = np.where(behind > FEW_EVENTS, np.frexp(behind)[1] - 2, 0)
-    return (behind >> bits) << bits
+    bits = np.where(following > FEW_EVENTS, np.frexp(following)[1] - 2, 0)
+    return (following >> bits) << bits
 
 
 def classified(variables: Ints, lengths: Ints, names: Sequence[str]) -> pa.Array:

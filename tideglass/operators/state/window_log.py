@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints
-from tideglass.operators.aggregates.grouping import Grouping, stack
+from tideglass.operators.aggregates.grouping import GroupKeys, stack
 from tideglass.operators.state.store import State
 
 #: Chunks of a bucket that are worth merging: below this the merge costs more than reading them.
@@ -30,7 +30,7 @@ class WindowLog:
     state: State
     number: int
     count: int
-    grouping: Grouping
+    grouping: GroupKeys
     _sizes: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
 
     def __post_init__(self) -> None:

@@ -32,7 +32,7 @@ from tideglass.core.types import (
     field,
 )
 from tideglass.operators.aggregates.cells import Cells, refused_by
-from tideglass.operators.aggregates.grouping import Grouping, stack
+from tideglass.operators.aggregates.grouping import GroupKeys, stack
 from tideglass.operators.aggregates.results import finish
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State
@@ -60,11 +60,11 @@ class WindowKernel(Protocol):
         ...
 
     @property
-    def grouping(self) -> Grouping:
+    def grouping(self) -> GroupKeys:
         """Which partials merge while they wait."""
         ...
 
-    def cut(self, rows: pa.Table) -> tuple[pa.Table, Grouping]:
+    def cut(self, rows: pa.Table) -> tuple[pa.Table, GroupKeys]:
         """Rows with the piece of time of each, and the grouping that makes partials of them."""
         ...
 

@@ -18,7 +18,7 @@ from tideglass.core.arrays import Ints
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
-from tideglass.operators.aggregates.grouping import Grouping, stack
+from tideglass.operators.aggregates.grouping import GroupKeys, stack
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.window_log import WindowLog
 from tideglass.plan.windows import Hopping, Snapshot
@@ -62,16 +62,16 @@ class PaneWindow:
     def own_columns(self) -> tuple[str, ...]:
         return self.keys
 
-    def cut(self, rows: pa.Table) -> tuple[pa.Table, Grouping]:
+    def cut(self, rows: pa.Table) -> tuple[pa.Table, GroupKeys]:
         """Rows with the end of the pane of each, without those in the gaps between windows."""
         ends, inside = self.pane_ends(rows[SYSTEM_TIMESTAMP].to_numpy())
         rows = rows.append_column(TIME, pa.array(ends))
         return rows if inside is None else rows.filter(pa.array(inside)), self.grouping
 
     @property
-    def grouping(self) -> Grouping:
+    def grouping(self) -> GroupKeys:
         """Which partials merge while they wait."""
-        return Grouping((TIME, *((SUBSTREAM,) if self.substreams else ())), self.keys)
+        return GroupKeys((TIME, *((SUBSTREAM,) if self.substreams else ())), self.keys)
 
     @property
     def _zero_ticks(self) -> int:
@@ -186,4 +186,4 @@ class PaneWindow:
             copied, ends = rows.take(pa.array(places)), first[places] + within * self.hop_ticks
         copied = copied.drop_columns([TIME]).append_column(typed_field(END, Type.DATETIME), pa.array(ends))
         plain = (END, *((SUBSTREAM,) if self.substreams else ()))
-        return [Grouping(plain, self.keys).merge(copied)]
+        return [GroupKeys(plain, self.keys).merge(copied)]

@@ -26,7 +26,7 @@ from tideglass.core.arrays import Ints
 from tideglass.core.time import AFTER_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
-from tideglass.operators.aggregates.grouping import Grouping, group_codes, stack
+from tideglass.operators.aggregates.grouping import GroupKeys, group_codes, stack
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END, TIME, watermarks_of
@@ -87,15 +87,15 @@ class SessionWindow:
     def own_columns(self) -> tuple[str, ...]:
         return (*self.all_keys, LAST)
 
-    def cut(self, rows: pa.Table) -> tuple[pa.Table, Grouping]:
+    def cut(self, rows: pa.Table) -> tuple[pa.Table, GroupKeys]:
         """Rows with first and last instant of the mini session of each."""
         first, last = self.mini_sessions(rows)
         rows = rows.append_column(TIME, pa.array(first)).append_column(LAST, pa.array(last))
-        return rows, Grouping((TIME, *self._plain, LAST), self.all_keys)
+        return rows, GroupKeys((TIME, *self._plain, LAST), self.all_keys)
 
     @property
-    def grouping(self) -> Grouping:
-        return Grouping((TIME, LAST, CARRIED, *self._plain), self.all_keys)
+    def grouping(self) -> GroupKeys:
+        return GroupKeys((TIME, LAST, CARRIED, *self._plain), self.all_keys)
 
     @property
     def _bucket_ticks(self) -> int:
@@ -170,19 +170,19 @@ class SessionWindow:
         fresh_kept = everything.filter(pa.array(~gone & (origin < 0)))
         added = stack([fresh_kept, carries], self.all_keys)
         log.append(self._buckets(added), added)
-        left = stack([everything.filter(pa.array(~gone)), carries], self.all_keys)
-        self._merge_buckets(log, left)
-        log.put_ticks(NEXT, self._earliest_end(left))
+        remaining = stack([everything.filter(pa.array(~gone)), carries], self.all_keys)
+        self._merge_buckets(log, remaining)
+        log.put_ticks(NEXT, self._earliest_end(remaining))
         return closed
 
-    def _merge_buckets(self, log: WindowLog, left: pa.Table) -> None:
+    def _merge_buckets(self, log: WindowLog, remaining: pa.Table) -> None:
         """Rewrites everything as mini sessions once that at least halves it; it was just read anyway."""
-        if left.num_rows < ROWS_TO_MERGE:
+        if remaining.num_rows < ROWS_TO_MERGE:
             return
-        first, last = self._merged_minis(left)
-        merged = left.set_column(left.column_names.index(TIME), TIME, pa.array(first))
+        first, last = self._merged_minis(remaining)
+        merged = remaining.set_column(remaining.column_names.index(TIME), TIME, pa.array(first))
         merged = self.grouping.merge(merged.set_column(merged.column_names.index(LAST), LAST, pa.array(last)))
-        if 2 * merged.num_rows <= left.num_rows:
+        if 2 * merged.num_rows <= remaining.num_rows:
             log.drop(log.buckets())
             log.append(self._buckets(merged), merged)
 
@@ -252,7 +252,7 @@ class SessionWindow:
         content = rows.take(chosen).drop_columns([TIME, LAST, CARRIED])
         content = content.append_column(typed_field(END, Type.DATETIME), pa.array(ends[closing]))
         content = content.append_column(SESSION, pa.array(session[closing]))
-        closed = [Grouping(plain, self.all_keys).merge(content)] if closing.any() else []
+        closed = [GroupKeys(plain, self.all_keys).merge(content)] if closing.any() else []
         at = np.flatnonzero(new_carry)
         carries = rows.take(pa.array(order[at]))
         for name, values in ((TIME, done_last[at]), (LAST, done_last[at]), (CARRIED, chain_interval[at])):

@@ -17,7 +17,7 @@ from tideglass.core.sql import query, quoted
 from tideglass.core.time import AFTER_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
 from tideglass.core.types import field as typed_field
-from tideglass.operators.aggregates.grouping import Grouping, group_codes, is_cell, merge_sql, stack
+from tideglass.operators.aggregates.grouping import GroupKeys, group_codes, is_cell, merge_sql, stack
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END, TIME, watermarks_of
@@ -48,13 +48,13 @@ class SlidingWindow:
     def own_columns(self) -> tuple[str, ...]:
         return self.keys
 
-    def cut(self, rows: pa.Table) -> tuple[pa.Table, Grouping]:
+    def cut(self, rows: pa.Table) -> tuple[pa.Table, GroupKeys]:
         """Rows with the one instant of each."""
         return rows.append_column(TIME, pa.array(rows[SYSTEM_TIMESTAMP].to_numpy())), self.grouping
 
     @property
-    def grouping(self) -> Grouping:
-        return Grouping((TIME, *((SUBSTREAM,) if self.substreams else ())), self.keys)
+    def grouping(self) -> GroupKeys:
+        return GroupKeys((TIME, *((SUBSTREAM,) if self.substreams else ())), self.keys)
 
     @property
     def _bucket_ticks(self) -> int:

@@ -156,15 +156,15 @@ class _Skew:
         self._bands()
         for line in self.lines:
             self._watermark(line)
-        told = [part for part in (self._dots(), self._adjusted(), self._crosses()) if part]
-        if any(" of " in part for part in told):
-            told[0] = f"shown: {told[0]}"
+        counts = [part for part in (self._dots(), self._adjusted(), self._crosses()) if part]
+        if any(" of " in part for part in counts):
+            counts[0] = f"shown: {counts[0]}"
         bad = int((self.decision == Decision.DROPPED_BAD_TIMESTAMP).sum())
         if bad:
-            told.append(f"{bad:,} without a timestamp not shown")
+            counts.append(f"{bad:,} without a timestamp not shown")
         if self.outside:
-            told.append(f"{self.outside:,} far ones at the edge")
-        subtitle = f"{in_words(self.simulation.policies)}\n{', '.join(told)}"
+            counts.append(f"{self.outside:,} far ones at the edge")
+        subtitle = f"{in_words(self.simulation.policies)}\n{', '.join(counts)}"
         canvas.subtitle(self.axes, subtitle)
         canvas.legend(self.figure, self.handles, columns=3)
         if len(self.simulation.events) <= MOST_LABELS:
@@ -329,7 +329,7 @@ class _Skew:
         if len(every):
             mark = Line2D([], [], marker="o", ls="", color=canvas.INK, ms=6, mec="white", label="as is")
             self.handles.append(mark)
-        return _told(len(places), len(every), "as is")
+        return _count_text(len(places), len(every), "as is")
 
     def _adjusted(self) -> str:
         from matplotlib.lines import Line2D
@@ -367,7 +367,7 @@ class _Skew:
             )
             self.axes.scatter(new, y, s=size[1], c=color, marker="o" if few else ">", linewidths=0, zorder=5)
             self.handles.append(Line2D([], [], marker=">", color=color, lw=1.6, ms=6, label=name))
-        return _told(shown, total, "adjusted")
+        return _count_text(shown, total, "adjusted")
 
     def _crosses(self) -> str:
         from matplotlib.lines import Line2D
@@ -391,7 +391,7 @@ class _Skew:
         self.handles.append(
             Line2D([], [], marker="x", ls="", color=canvas.DROPPED, ms=7, mew=2.2, label=name)
         )
-        return _told(len(places), len(every), "dropped")
+        return _count_text(len(places), len(every), "dropped")
 
     def _labels(self) -> None:
         """Name the events, once everything else has its place."""
@@ -443,7 +443,7 @@ class _Skew:
             )
 
 
-def _told(shown: int, total: int, name: str) -> str:
+def _count_text(shown: int, total: int, name: str) -> str:
     if shown < total:
         return f"{shown:,} of {total:,} {name}"
     return f"{total:,} {name}" if total else ""

@@ -60,12 +60,12 @@ def observed(messages: DataFrame, topology: Topology) -> tuple[DataFrame, Observ
     report = fn.when(
         fn.col("kind") == Kind.REPORT.value, fn.from_json(fn.col("body").cast("string"), _REPORT)
     )
-    told = messages.withColumn("report", report)
+    with_report = messages.withColumn("report", report)
     metrics = _metrics(topology)
     if messages.isStreaming:
-        return told.observe(NAME, *metrics), None
+        return with_report.observe(NAME, *metrics), None
     observation = Observation()
-    return told.observe(observation, *metrics), observation
+    return with_report.observe(observation, *metrics), observation
 
 
 def keep(output: DataFrame, observation: Observation | None) -> None:

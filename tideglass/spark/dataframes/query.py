@@ -23,7 +23,7 @@ from pyspark.taskcontext import TaskContext
 
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
 from tideglass.connect.dataframes.output import fixed_columns
-from tideglass.connect.formats.messages import Payload
+from tideglass.connect.formats.payloads import Payload
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import InputError, TideglassError
 from tideglass.core.events import Fields, Known
@@ -43,7 +43,7 @@ from tideglass.spark.interpreter import see_interpreter
 from tideglass.spark.key_numbers import key_numbers
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import staged
-from tideglass.spark.session.session import SETTINGS
+from tideglass.spark.session.spark_session import SETTINGS
 from tideglass.spark.wire import ARROW_SCHEMA
 
 #: Rows of a chunk at least, unless the task has no more: as many as a file is decoded at once.
@@ -136,14 +136,14 @@ class FrameInput:
         )
 
     def _column(self, name: str, role: str, wanted: tuple[type[sql_types.DataType], ...] = ()) -> str | None:
-        given: str | None = getattr(self, role)
-        if given is None:
+        chosen: str | None = getattr(self, role)
+        if chosen is None:
             return None
         columns = {each.name: each.dataType for each in self.df.schema.fields}
-        own = given if given in columns else next((c for c in columns if c.lower() == given.lower()), None)
+        own = chosen if chosen in columns else next((c for c in columns if c.lower() == chosen.lower()), None)
         if own is None:
             raise InputError(
-                f"the input {name!r} has no column {given!r} for its {role}; there are {', '.join(columns)}"
+                f"the input {name!r} has no column {chosen!r} for its {role}; there are {', '.join(columns)}"
             )
         if wanted and not isinstance(columns[own], wanted):
             kinds = " or ".join(kind.typeName() for kind in wanted)
@@ -237,7 +237,7 @@ def ingressed(
     sink: Sink,
     job: str | None,
     idle_ms: int | None,
-    told: DataFrame | None = None,
+    control: DataFrame | None = None,
     *,
     begins: Mapping[str, InputBegin] | None = None,
     references: References = NO_REFERENCES,
@@ -249,7 +249,7 @@ def ingressed(
     """The inputs behind their policies: messages for the stages and the driver.
 
     inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to, if that is
-    to be seen to. idle_ms: how often silence is told; None: never. told: messages that tell the ingresses
+    to be seen to. idle_ms: how often silence is told; None: never. control: messages that tell the ingresses
     what they do not see. begins: by input, where its state begins; of one that is absent nothing is known
     before. known: the snapshots that count where none is told of. profile: every task says where its
     time went. peers: what several ingresses of one input tell each other; None: each input has one. timers:
@@ -272,7 +272,7 @@ def ingressed(
     )
     keeps = idle_ms is not None if timers is None else timers
     return (
-        reduce(DataFrame.unionAll, chunks if told is None else [*chunks, told])
+        reduce(DataFrame.unionAll, chunks if control is None else [*chunks, control])
         .groupBy("key_group")
         .transformWithState(ingress, MESSAGE_SCHEMA, "Append", "ProcessingTime" if keeps else "None")
     )
@@ -299,10 +299,10 @@ def _check_session(spark: SparkSession, key_groups: int) -> None:
 
 
 def _chunks(
-    given: FrameInput, name: str, numbers: tuple[int, ...], topology: Topology, profile: bool
+    frame: FrameInput, name: str, numbers: tuple[int, ...], topology: Topology, profile: bool
 ) -> DataFrame:
     """The input's rows as messages of kind CHUNK for its ingresses, whose numbers are given."""
-    df, arrival = given.df, given.arrival
+    df, arrival = frame.df, frame.arrival
     if arrival is None and df.isStreaming:
         df, arrival = df.withColumn(_BATCH_TIME, fn.current_timestamp()), _BATCH_TIME
     needed = topology.fields[name]
@@ -310,11 +310,11 @@ def _chunks(
     spec = FrameSpec(
         name,
         arrival,
-        given.partition,
-        given.offset,
-        given.payload,
-        tuple(given.metadata.items()),
-        given.payload_as,
+        frame.partition,
+        frame.offset,
+        frame.payload,
+        tuple(frame.metadata.items()),
+        frame.payload_as,
     )
     columns = [fn.col("`" + c.replace("`", "``") + "`") for c in spec.columns(tuple(df.columns), fields)]
     level = topology.level

@@ -20,10 +20,10 @@ from pyspark.sql import functions as fn
 
 from tideglass.connect.formats.decoded import LINE
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
+from tideglass.connect.in_memory import Row
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.references import InlineReferences, no_time
-from tideglass.connect.reference.snapshot import RowsSnapshot, Snapshot, broken_row
-from tideglass.connect.rows import Row
+from tideglass.connect.reference.snapshot import ReferenceSnapshot, RowsSnapshot, broken_row
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
@@ -36,7 +36,7 @@ from tideglass.spark.dataframes.query import field_types
 #: One snapshot: a static DataFrame, rows, or a file (a pattern with {date} and {time} is several).
 InlineSnapshot: TypeAlias = "DataFrame | Sequence[Row] | str | Path"
 #: What a broadcast pickles to: how a worker finds it.
-_Pickled: TypeAlias = "tuple[Callable[..., Broadcast[Snapshot]], tuple[Any, ...]]"
+_Pickled: TypeAlias = "tuple[Callable[..., Broadcast[ReferenceSnapshot]], tuple[Any, ...]]"
 #: Reference data: one snapshot, or several by the ISO time from which each holds.
 InlineReference: TypeAlias = "InlineSnapshot | Mapping[str, InlineSnapshot]"
 
@@ -62,7 +62,9 @@ class BroadcastSnapshot:
     broadcast pickles to is kept as it is until the rows are asked for.
     """
 
-    def __init__(self, effective_ticks: int, digest: str, held: Broadcast[Snapshot] | _Pickled) -> None:
+    def __init__(
+        self, effective_ticks: int, digest: str, held: Broadcast[ReferenceSnapshot] | _Pickled
+    ) -> None:
         self.effective_ticks = effective_ticks
         self._digest = digest
         self._held = held
@@ -90,36 +92,36 @@ class BroadcastSnapshot:
 
 
 def inline_references(
-    spark: SparkSession, topology: Topology, given: Mapping[str, InlineReference]
+    spark: SparkSession, topology: Topology, by_name: Mapping[str, InlineReference]
 ) -> InlineReferences:
     """What is given for the reference inputs of the topology; case does not count.
 
     Raises InputError for what is no reference data, or is not there.
     """
-    by_key = {name.casefold(): each for name, each in given.items()}
-    found: dict[str, tuple[Snapshot, ...]] = {}
+    by_key = {name.casefold(): each for name, each in by_name.items()}
+    found: dict[str, tuple[ReferenceSnapshot, ...]] = {}
     for name in topology.references:
-        snapshots: list[Snapshot] = []
+        snapshots: list[ReferenceSnapshot] = []
         for effective_ticks, each in _by_time(name, by_key[name.casefold()]).items():
             snapshots += _snapshots(spark, topology, name, each, effective_ticks)
         found[name] = tuple(sorted(snapshots, key=lambda snapshot: snapshot.effective_ticks))
     return InlineReferences(found)
 
 
-def reference_types(given: InlineReference, level: str) -> dict[tuple[str, ...], Type] | None:
+def reference_types(data: InlineReference, level: str) -> dict[tuple[str, ...], Type] | None:
     """The types of the columns and of the fields of structs; None where only the rows tell."""
-    snapshots = list(given.values()) if isinstance(given, Mapping) else [given]
+    snapshots = list(data.values()) if isinstance(data, Mapping) else [data]
     schemas = [each.schema for each in snapshots if isinstance(each, DataFrame)]
     same = len(schemas) == len(snapshots) and all(schema == schemas[0] for schema in schemas)
     return field_types(schemas[0], level) if same else None
 
 
-def _by_time(name: str, given: InlineReference) -> dict[int, InlineSnapshot]:
+def _by_time(name: str, data: InlineReference) -> dict[int, InlineSnapshot]:
     """The snapshots by the ticks from which they hold."""
-    if not isinstance(given, Mapping):
-        return {BEFORE_ALL_TICKS: given}
+    if not isinstance(data, Mapping):
+        return {BEFORE_ALL_TICKS: data}
     result: dict[int, InlineSnapshot] = {}
-    for text, each in given.items():
+    for text, each in data.items():
         ticks = parse_ticks(text)
         if ticks is None:
             raise no_time(name, text)
@@ -128,25 +130,25 @@ def _by_time(name: str, given: InlineReference) -> dict[int, InlineSnapshot]:
 
 
 def _snapshots(
-    spark: SparkSession, topology: Topology, name: str, given: object, effective_ticks: int
-) -> Sequence[Snapshot]:
-    if isinstance(given, DataFrame):
-        return [_sent(spark, TableSnapshot(effective_ticks, _collected(topology, name, given)))]
-    if isinstance(given, str | Path):
-        found = FileReference(ReferenceSpec(name=name, path=Path(given))).look((), None)
+    spark: SparkSession, topology: Topology, name: str, data: object, effective_ticks: int
+) -> Sequence[ReferenceSnapshot]:
+    if isinstance(data, DataFrame):
+        return [_sent(spark, TableSnapshot(effective_ticks, _collected(topology, name, data)))]
+    if isinstance(data, str | Path):
+        found = FileReference(ReferenceSpec(name=name, path=Path(data))).look((), None)
         if effective_ticks == BEFORE_ALL_TICKS:
             return found
         return [replace(each, effective_ticks=effective_ticks) for each in found]
-    if isinstance(given, Sequence) and all(isinstance(row, Mapping) for row in cast("Sequence[Any]", given)):
-        return [_sent(spark, RowsSnapshot.of(cast("Sequence[Row]", given), effective_ticks))]
+    if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in cast("Sequence[Any]", data)):
+        return [_sent(spark, RowsSnapshot.of(cast("Sequence[Row]", data), effective_ticks))]
     raise InputError(
-        f"the reference input {name!r} is a {type(given).__name__}; it must be a static DataFrame, a list of "
+        f"the reference input {name!r} is a {type(data).__name__}; it must be a static DataFrame, a list of "
         "rows, a path, or snapshots of these by ISO time\n  hint: spark.createDataFrame(df) makes one of a "
         "DataFrame of pandas"
     )
 
 
-def _sent(spark: SparkSession, snapshot: Snapshot) -> BroadcastSnapshot:
+def _sent(spark: SparkSession, snapshot: ReferenceSnapshot) -> BroadcastSnapshot:
     digest = hashlib.sha256(pickle.dumps(snapshot)).hexdigest()
     return BroadcastSnapshot(snapshot.effective_ticks, digest, spark.sparkContext.broadcast(snapshot))
 

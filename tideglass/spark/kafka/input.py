@@ -18,7 +18,7 @@ from pyspark.sql import functions as fn
 
 from tideglass.connect.environment import resolved
 from tideglass.connect.formats.avro import checked_schema
-from tideglass.connect.formats.messages import MessageFormat, Payload
+from tideglass.connect.formats.payloads import MessageFormat, Payload
 from tideglass.connect.kafka.topic import FETCHING, STARTING_OPTIONS, TopicInput
 from tideglass.core.errors import TideglassError
 from tideglass.spark.connector import CONNECTOR, JARS
@@ -75,7 +75,7 @@ def kafka(
 
 def topic_input(
     spark: SparkSession,
-    given: TopicInput,
+    declared: TopicInput,
     offsets: Mapping[str, int] | None = None,
     *,
     finished: bool,
@@ -91,18 +91,18 @@ def topic_input(
     """
     return kafka(
         spark,
-        resolved(given.topic, os.environ),
-        resolved(given.servers, os.environ),
-        given.format,
-        source_options(given, os.environ, offsets, finished=finished, limited=limited, headers=headers),
-        create_time=given.arrival == "CreateTime",
-        delimiter=given.delimiter,
-        avro_schema=given.avro_schema,
+        resolved(declared.topic, os.environ),
+        resolved(declared.servers, os.environ),
+        declared.format,
+        source_options(declared, os.environ, offsets, finished=finished, limited=limited, headers=headers),
+        create_time=declared.arrival == "CreateTime",
+        delimiter=declared.delimiter,
+        avro_schema=declared.avro_schema,
     )
 
 
 def source_options(
-    given: TopicInput,
+    declared: TopicInput,
     environment: Mapping[str, str],
     offsets: Mapping[str, int] | None,
     *,
@@ -111,24 +111,24 @@ def source_options(
     headers: bool,
 ) -> dict[str, str]:
     """The options of Spark's source for `topic_input`; what the project says stands."""
-    topic = resolved(given.topic, environment)
+    topic = resolved(declared.topic, environment)
     options = {"includeHeaders": str(headers).lower()}
-    options |= starting_options(given, topic, offsets, finished=finished)
+    options |= starting_options(declared, topic, offsets, finished=finished)
     if limited:
-        options["maxOffsetsPerTrigger"] = str(given.most_messages)
+        options["maxOffsetsPerTrigger"] = str(declared.most_messages)
     return {name: resolved(value, environment) for name, value in options.items()}
 
 
 def starting_options(
-    given: TopicInput, topic: str, offsets: Mapping[str, int] | None, *, finished: bool
+    declared: TopicInput, topic: str, offsets: Mapping[str, int] | None, *, finished: bool
 ) -> dict[str, str]:
     """The topic's options of Spark's source, with where it begins; `offsets` stand before all they say."""
     if offsets is None:
         return {
-            "startingOffsets": given.starting or ("earliest" if finished else "latest"),
-            **given.options,
+            "startingOffsets": declared.starting or ("earliest" if finished else "latest"),
+            **declared.options,
         }
-    others = {name: value for name, value in given.options.items() if name.lower() not in STARTING_OPTIONS}
+    others = {name: value for name, value in declared.options.items() if name.lower() not in STARTING_OPTIONS}
     return others | {"startingOffsets": json.dumps({topic: dict(offsets)})}
 
 

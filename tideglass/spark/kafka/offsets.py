@@ -17,16 +17,18 @@ from tideglass.core.errors import InputError
 _CLIENT = "kafka."
 
 
-def held_partitions(spark: SparkSession, given: TopicInput, from_ms: int | None) -> dict[int, HeldPartition]:
+def held_partitions(
+    spark: SparkSession, declared: TopicInput, from_ms: int | None
+) -> dict[int, HeldPartition]:
     """What the topic holds, by partition. from_ms: the time `HeldPartition.found` is of; None: of none.
 
     Raises InputError when the broker does not answer or has no such topic, ProjectError for a variable of
     the environment that is not set.
     """
-    topic = resolved(given.topic, os.environ)
+    topic = resolved(declared.topic, os.environ)
     jvm = cast("Any", spark)._jvm
     properties = jvm.java.util.Properties()
-    for name, value in client_settings(given, os.environ).items():
+    for name, value in client_settings(declared, os.environ).items():
         properties.setProperty(name, value)
     try:
         admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
@@ -37,19 +39,19 @@ def held_partitions(spark: SparkSession, given: TopicInput, from_ms: int | None)
     except Py4JJavaError as error:
         cause = error.java_exception.getCause() or error.java_exception
         raise InputError(
-            f"the topic {topic!r} of the input {given.name!r} cannot be asked where to begin: "
+            f"the topic {topic!r} of the input {declared.name!r} cannot be asked where to begin: "
             f"{cause.getMessage()}\n  hint: look at BootstrapServers, Topic and Options in the input's file"
         ) from error
 
 
-def client_settings(given: TopicInput, environment: Mapping[str, str]) -> dict[str, str]:
+def client_settings(declared: TopicInput, environment: Mapping[str, str]) -> dict[str, str]:
     """The settings of Kafka's own client among the options of Spark's connector.
 
     >>> client_settings(TopicInput("toll", "b:9092", "toll", options={"kafka.retries": "3", "x": "y"}), {})
     {'bootstrap.servers': 'b:9092', 'retries': '3'}
     """
-    settings = {"bootstrap.servers": resolved(given.servers, environment)}
-    for name, value in given.options.items():
+    settings = {"bootstrap.servers": resolved(declared.servers, environment)}
+    for name, value in declared.options.items():
         if name.lower().startswith(_CLIENT):
             settings[name[len(_CLIENT) :]] = resolved(value, environment)
     return settings

@@ -39,8 +39,10 @@ def write_records(
 
 
 def _write(messages: DataFrame, options: Mapping[str, str]) -> None:
-    told = {name: resolved(value, os.environ) for name, value in options.items()}
-    messages.select("body").mapInArrow(_records, _COLUMNS).write.format("kafka").options(**told).save()
+    resolved_options = {name: resolved(value, os.environ) for name, value in options.items()}
+    messages.select("body").mapInArrow(_records, _COLUMNS).write.format("kafka").options(
+        **resolved_options
+    ).save()
 
 
 def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -81,11 +81,11 @@ def _parts(
     data: Bytes, starts: Sequence[int] | Ints, stops: Sequence[int] | Ints, holds_object: Mask
 ) -> tuple[Ints, Ints]:
     """The parts without blank ones. holds_object: those known not to be blank."""
-    first, behind = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
-    kept = (behind > first) & holds_object
-    for place in np.flatnonzero((behind > first) & ~holds_object).tolist():
-        kept[place] = data[first[place] : behind[place]].tobytes().strip(BLANKS) != b""
-    return first[kept], behind[kept]
+    first, ends = np.asarray(starts, np.int64), np.asarray(stops, np.int64)
+    kept = (ends > first) & holds_object
+    for place in np.flatnonzero((ends > first) & ~holds_object).tolist():
+        kept[place] = data[first[place] : ends[place]].tobytes().strip(BLANKS) != b""
+    return first[kept], ends[kept]
 
 
 # ---------------------------------------------------------------- at once
@@ -117,8 +117,8 @@ def _of_matching_brackets(data: Bytes, tokens: Tokens, inside: bool, last: bool)
     cuts |= (kinds == _OPEN) & (before == 0) | (kinds == _CLOSE) & (after == 0)
     marks = np.flatnonzero(cuts | begins)
     object_at = begins[marks]
-    behind_object = np.concatenate(([False], object_at[:-1]))
-    chosen = marks[~object_at | behind_object]  # an object behind another is a part of its own
+    after_object = np.concatenate(([False], object_at[:-1]))
+    chosen = marks[~object_at | after_object]  # an object behind another is a part of its own
     first = _begin(data)
     starts = np.concatenate(([first], places[chosen] + ~begins[chosen]))
     stops = np.concatenate((places[chosen], [len(data)]))
@@ -264,9 +264,9 @@ class _Closing:
     def resumed(self, place: int) -> int | None:
         """Where the first line behind a place begins that is not a part of what begins there."""
         indent = _indent(self._text, place)
-        behind = self._lines[np.searchsorted(self._lines[:, 0], place, side="right") :]
-        found = np.flatnonzero(behind[:, 1] <= indent)
+        later = self._lines[np.searchsorted(self._lines[:, 0], place, side="right") :]
+        found = np.flatnonzero(later[:, 1] <= indent)
         if not len(found):
             return None
-        line_place, line_indent = behind[found[0]].tolist()
+        line_place, line_indent = later[found[0]].tolist()
         return line_place - line_indent

@@ -97,7 +97,7 @@ _bytes_before: Callable[[Any], int] = intrinsic(_count_bytes_before)
 
 
 @compiled
-def _behind_blanks(at: int, end: int) -> int:
+def _after_blanks(at: int, end: int) -> int:
     while at < end and _byte(at) <= _SPACE:
         byte = _byte(at)
         if byte != _SPACE and byte != _TAB and byte != _RETURN and byte != _FEED:
@@ -157,14 +157,14 @@ def _number_end(at: int, end: int) -> tuple[int, int, int, bool]:
     if at == end or (_byte(at) != _POINT and _byte(at) != _SMALL_E and _byte(at) != _LARGE_E):
         safe = digits <= _SAFE_DIGITS and (whole != 0 or sign > 0)
         return at if safe else _NO, sign * whole, _NO, False
-    behind = 0
+    decimals = 0
     if _byte(at) == _POINT:
         begin = at + 1
         at, whole = _digits_end(begin, end, whole)
-        behind = at - begin
-        if behind == 0:
+        decimals = at - begin
+        if decimals == 0:
             return _NO, 0, 0, False
-    rough = digits + behind > _EXACT_DIGITS or whole == 0  # which has a sign, too
+    rough = digits + decimals > _EXACT_DIGITS or whole == 0  # which has a sign, too
     if at < end and (_byte(at) == _SMALL_E or _byte(at) == _LARGE_E):
         rough = True
         at += 1
@@ -174,7 +174,7 @@ def _number_end(at: int, end: int) -> tuple[int, int, int, bool]:
         at, _ = _digits_end(begin, end, 0)
         if at == begin:
             return _NO, 0, 0, False
-    return at, sign * whole, max(behind, 1), rough
+    return at, sign * whole, max(decimals, 1), rough
 
 
 @compiled
@@ -214,8 +214,8 @@ def _key_end(at: int, end: int) -> int:
     at = _string_end(at + 1, end)
     if at == _NO:
         return _NO
-    at = _behind_blanks(at + 1, end)
-    return _behind_blanks(at + 1, end) if at < end and _byte(at) == _COLON else _NO
+    at = _after_blanks(at + 1, end)
+    return _after_blanks(at + 1, end) if at < end and _byte(at) == _COLON else _NO
 
 
 @compiled
@@ -230,7 +230,7 @@ def _container_end(at: int, end: int) -> int:
             record = _byte(at) == _BRACE
             records = records << 1 | (1 if record else 0)
             depth += 1
-            at = _behind_blanks(at + 1, end)
+            at = _after_blanks(at + 1, end)
             empty = at < end and _byte(at) == (_BRACE_END if record else _BRACKET_END)
             if not empty:
                 at = _key_end(at, end) if record else at
@@ -241,14 +241,14 @@ def _container_end(at: int, end: int) -> int:
             at = _scalar_end(at, end)
             if at == _NO:
                 return _NO
-            at = _behind_blanks(at, end)
+            at = _after_blanks(at, end)
         # Here a value has ended, or an empty container is about to.
         while True:
             if at >= end:
                 return _NO
             record = records & 1 == 1
             if _byte(at) == _COMMA:
-                at = _behind_blanks(at + 1, end)
+                at = _after_blanks(at + 1, end)
                 at = _key_end(at, end) if record else at
                 if at == _NO:
                     return _NO
@@ -260,7 +260,7 @@ def _container_end(at: int, end: int) -> int:
             depth -= 1
             if depth == 0:
                 return at
-            at = _behind_blanks(at, end)
+            at = _after_blanks(at, end)
 
 
 @compiled
@@ -328,10 +328,10 @@ def read_events(
     found_in = np.full(wanted, -1, np.int64)  # the last event that has the field
     for event in range(len(bounds) - 1):
         at, end = data + bounds[event], data + bounds[event + 1]
-        at = _behind_blanks(at, end)
+        at = _after_blanks(at, end)
         if at >= end or _byte(at) != _BRACE:
             return event, beyond_ascii
-        at = _behind_blanks(at + 1, end)
+        at = _after_blanks(at + 1, end)
         missing, keys = wanted, 0
         alike = False  # a key that is not asked for may be one that is, in other case
         more = at < end and _byte(at) != _BRACE_END
@@ -357,10 +357,10 @@ def read_events(
                 key_field[keys] = field
             key_at[keys] = begin
             keys += 1
-            at = _behind_blanks(begin + length + 1, end)
+            at = _after_blanks(begin + length + 1, end)
             if at >= end or _byte(at) != _COLON:
                 return event, beyond_ascii
-            at = _behind_blanks(at + 1, end)
+            at = _after_blanks(at + 1, end)
             if at >= end:
                 return event, beyond_ascii
             begin = at
@@ -382,8 +382,8 @@ def read_events(
                     spans[field, event] = (begin + 1 - data) << SPAN_BITS | (at - begin - 1)
                     at = at + 1 if at != _NO else _NO
                 elif byte == _MINUS or _ZERO <= byte <= _NINE:
-                    at, whole, behind, is_rough = _number_end(at, end)
-                    if behind == _NO:
+                    at, whole, decimals, is_rough = _number_end(at, end)
+                    if decimals == _NO:
                         kind = INTEGER
                         values[field, event] = whole
                     else:
@@ -392,7 +392,7 @@ def read_events(
                         if is_rough:
                             rough[field] = True
                         else:  # both are exact, so their quotient is the double nearest to the number
-                            doubles[field, event] = np.float64(whole) / _POWERS_OF_TEN[behind]
+                            doubles[field, event] = np.float64(whole) / _POWERS_OF_TEN[decimals]
                 else:
                     at = _word_end(at, end)
                     if byte == _SMALL_N:
@@ -405,14 +405,14 @@ def read_events(
                     return event, beyond_ascii
                 if kind != UNKNOWN:
                     kinds[field] = kind
-            at = _behind_blanks(at, end)
+            at = _after_blanks(at, end)
             if at >= end:
                 return event, beyond_ascii
             if _byte(at) == _COMMA:
-                at = _behind_blanks(at + 1, end)
+                at = _after_blanks(at + 1, end)
             else:
                 more = False
-        if at >= end or _byte(at) != _BRACE_END or _behind_blanks(at + 1, end) != end:
+        if at >= end or _byte(at) != _BRACE_END or _after_blanks(at + 1, end) != end:
             return event, beyond_ascii
         if missing > 0:
             if alike or beyond_ascii:

@@ -15,7 +15,7 @@ from typing import Any, cast
 from tideglass.connect.formats.avro import container_blocks
 from tideglass.connect.formats.parquet import json_text
 from tideglass.core.errors import ProjectError
-from tideglass.project.reading import json_kind
+from tideglass.project.file_reader import json_kind
 
 Row = dict[str, Any]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tideglass.functions.javascript import called, is_aggregate
+from tideglass.project.file_reader import Problems, project_path, read_object, read_text, text_of
 from tideglass.project.keys import FUNCTION, warn_of_misspelt
-from tideglass.project.reading import Problems, project_path, read_object, read_text, text_of
 from tideglass.project.rest import tool_function
 
 #: A method of C# that a query may call.
@@ -66,7 +66,7 @@ def read_function(file: Path, kind: str, problems: Problems) -> ProjectFunction 
     return ProjectFunction(name, script)
 
 
-def note_code_behind(file: Path, problems: Problems) -> None:
+def note_code_files(file: Path, problems: Problems) -> None:
     """Name the C# functions beside a query; the file Visual Studio makes holds none at first."""
     unheard = Problems(problems.folder)
     for name in _METHOD.findall(read_text(file, unheard) or ""):

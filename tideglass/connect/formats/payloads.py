@@ -92,24 +92,24 @@ def _csv(payloads: pa.Array, delimiter: str, fields: Fields, level: str) -> tupl
 def _by_header(payloads: pa.Array, delimiter: str, refusals: Refusals) -> list[_Rows]:
     """The messages by their header; usually all have one, so this looks at few of them."""
     groups: list[_Rows] = []
-    left = np.flatnonzero(np.asarray(payloads.is_valid()))
-    while len(left):
-        first = cast("bytes", payloads[int(left[0])].as_py())
+    remaining = np.flatnonzero(np.asarray(payloads.is_valid()))
+    while len(remaining):
+        first = cast("bytes", payloads[int(remaining[0])].as_py())
         data = np.frombuffer(first, np.uint8)
         try:
             found = read_header(data, delimiter)
         except ValueError as error:
-            refusals.add(INVALID_HEADER, str(error), left[:1], [first])
+            refusals.add(INVALID_HEADER, str(error), remaining[:1], [first])
             found = None
         if found is None:  # refused, or a header without rows
-            left = left[1:]
+            remaining = remaining[1:]
             continue
         names, end = found
-        messages = payloads.take(pa.array(left))
+        messages = payloads.take(pa.array(remaining))
         alike = np.asarray(pc.starts_with(messages, first[:end]))
         rows = [each[end:] for each in cast("list[bytes]", messages.filter(pa.array(alike)).to_pylist())]
-        groups.append(_rows(rows, left[alike], tuple(names), delimiter))
-        left = left[~alike]
+        groups.append(_rows(rows, remaining[alike], tuple(names), delimiter))
+        remaining = remaining[~alike]
     return groups
 
 

@@ -9,7 +9,7 @@ from support.local_run import rows_of_job
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
-from tideglass.project.input_option import InputOption, given_input, given_inputs
+from tideglass.project.input_option import InputOption, input_option, input_options
 from tideglass.project.project import load_project
 
 
@@ -32,7 +32,7 @@ from tideglass.project.project import load_project
     ],
 )
 def test_choices_stand_behind_a_path_which_may_hold_commas(text, given):
-    assert given_input("i", text) == given
+    assert input_option("i", text) == given
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_choices_stand_behind_a_path_which_may_hold_commas(text, given):
 )
 def test_a_choice_that_cannot_be_understood_is_refused(texts, message):
     with pytest.raises(ProjectError) as caught:
-        given_inputs(texts)
+        input_options(texts)
     assert message in str(caught.value)
 
 
@@ -76,7 +76,7 @@ def folder(tmp_path):
 
 
 def planned(folder, *texts, **options):
-    return plan_job(load_project(folder), RunOptions(inputs=given_inputs(texts), once=True, **options))
+    return plan_job(load_project(folder), RunOptions(inputs=input_options(texts), once=True, **options))
 
 
 def test_arrival_and_partitions_of_a_recorded_stream_are_named(folder):

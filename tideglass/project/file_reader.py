@@ -152,8 +152,8 @@ def read_object(path: Path, problems: Problems) -> dict[str, Any] | None:
         value = read_json(text)
     except json.JSONDecodeError as error:
         advice = remedy(error)
-        told = f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
-        problems.error(path, f"{told}; {advice}" if advice else told)
+        message = f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"
+        problems.error(path, f"{message}; {advice}" if advice else message)
         return None
     except RecursionError:
         problems.error(path, "nested too deeply to be read")

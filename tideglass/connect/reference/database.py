@@ -138,14 +138,14 @@ class SqlReference:
             )
         rows = delta.select(before.column_names).cast(before.schema)
         columns = pa.table(before.columns, names=[f"c{n}" for n in range(before.num_columns)])
-        come, gone = (
+        added, gone = (
             pa.table(part.columns, names=columns.column_names)
             for part in (rows.filter(pc.equal(operation, kind)) for kind in (1, 2))
         )
         after = sql.query(
             "(SELECT * FROM held UNION ALL SELECT * FROM come) EXCEPT ALL SELECT * FROM gone",
             held=columns,
-            come=come,
+            added=added,
             gone=gone,
         )
         return after.rename_columns(before.column_names).cast(before.schema)
