@@ -91,44 +91,6 @@ def test_any_tasks_batches_and_shares_give_what_the_kit_gives(
     }
 
 
-def test_nothing_closes_before_every_input_was_heard_and_then_up_to_the_slowest() -> None:
-    frames = Frames()
-    late = {"d": "x", "v": 1, "p": 0, "o": 0}
-    for second in (1, 100):
-        frames.batch({"a": [table([{**late, "t": at(second), "came": at(second)}])]})
-    assert frames.rows()["counts"] == []
-    frames.batch({"b": [table([{**late, "t": at(15), "came": at(15)}])]})
-    assert [row["at"] for row in frames.rows()["counts"]] == [at(10)]
-    frames.batch({"b": [table([{**late, "t": at(50), "came": at(50)}])]})
-    assert [row["at"] for row in frames.rows()["counts"]] == [at(10), at(20)]
-
-
-def test_silence_closes_windows_at_the_distance_of_the_late_tolerance() -> None:
-    frames = Frames(
-        query="SELECT COUNT(*) AS n INTO counts FROM a TIMESTAMP BY t GROUP BY TumblingWindow(second, 10)"
-    )
-    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": at(1), "came": at(1)}
-    frames.batch({"a": [table([row])]}, now_ms=1_000_000)
-    frames.batch({"a": []}, now_ms=1_000_000 + 14_000)
-    assert frames.rows()["counts"] == []
-    frames.batch({"a": []}, now_ms=1_000_000 + 14_001)
-    assert frames.rows()["counts"] == [{"n": 1}]
-
-
-@pytest.mark.parametrize("shares", [1, 2, 3])
-def test_a_partition_that_appears_later_starts_beside_its_peers(shares: int) -> None:
-    frames = Frames(
-        query="SELECT v, System.Timestamp() AS at INTO o FROM a TIMESTAMP BY t",
-        spec={"arrival": "came", "partition": "p"},
-        shares=shares,
-    )
-    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": at(60), "came": at(60)}
-    frames.batch({"a": [table([row])]})
-    frames.batch({"a": [table([{**row, "p": 7, "v": 2, "t": at(57), "came": at(61)}])]})
-    frames.batch({"a": []}, final=True)
-    assert frames.rows()["o"] == [{"v": 2, "at": at(58)}, {"v": 1, "at": at(60)}]
-
-
 @pytest.mark.parametrize("chunk_bytes", [1 << 25, 1])
 def test_a_large_batch_is_sent_in_several_partial_aggregates(
     monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
@@ -175,14 +137,6 @@ def test_a_run_that_has_lost_what_its_partitions_had_come_to_stops(tmp_path: Pat
     assert peers.before(1, "a") == {}
     with pytest.raises(StateError, match=r"\[STATE_DAMAGED\] .*peers/0000000001\.state is missing"):
         peers.before(2, "a")
-
-
-@pytest.mark.parametrize("shares", [1, 2])
-def test_an_input_without_a_row_ends(shares: int) -> None:
-    frames = Frames(shares=shares)
-    row = {"d": "x", "v": 1, "p": 0, "o": 0, "t": at(1), "came": at(1)}
-    frames.batch({"a": [table([row])], "b": []}, final=True)
-    assert [row["n"] for row in frames.rows()["counts"]] == [1]
 
 
 def test_rows_without_arrival_or_offset_are_refused_and_counted() -> None:

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from support.harness import reopened
 from tideglass.core.errors import EvaluationError
 from tideglass.core.rows import rows_of, table_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, types_of, with_types
-from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.operators.joins import pairs
 from tideglass.operators.joins.interval import IntervalJoin
 from tideglass.operators.progress import Progress
@@ -97,16 +97,6 @@ def rows_out(tables: Sequence[pa.Table]) -> list[tuple[int, int, int | None]]:
     return sorted(found, key=repr)
 
 
-def restored(state: MemoryState) -> MemoryState:
-    copy = MemoryState()
-    for bucket in state.buckets():
-        for chunk in state.read(bucket):
-            copy.append(bucket, from_bytes(to_bytes(chunk)))
-    for name, value in state._values.items():  # type: ignore[attr-defined]
-        copy.put(name, value)
-    return copy
-
-
 def drawn(random: Random, count: int, substreams: bool) -> list[Event]:
     """Events within half a minute, some at the edges of seconds."""
     events: list[Event] = []
@@ -181,7 +171,7 @@ def test_a_join_is_the_nested_loop_in_any_batches_and_keeps_its_watermark(
             assert (result[SYSTEM_TIMESTAMP].to_numpy() >= limits).all()
         assert (now.of(names) >= came.of(names)).all()
         assert (now.of(names) <= progress.of(names)).all()
-        came, state = now, restored(state)
+        came, state = now, reopened(state)
     assert rows_out(made) == nested_loop(left, right, low, high, kind == "left")
     assert came.watermark_ticks == AFTER_ALL_TICKS
     assert state.buckets() == []

@@ -12,16 +12,14 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from support.project_on_disk import event, write
-from support.times import at, ticks_at
+from support.times import ticks_at
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.in_memory import RowsInput
 from tideglass.connect.source import StreamInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError
-from tideglass.core.rows import rows_of
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.engine.exchange import RowSink
-from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import OUTPUT_KINDS, Kind, Message
 from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
@@ -125,16 +123,6 @@ def test_an_input_without_any_partition_ends_like_the_others(tmp_path: Path) -> 
     assert [(each.input, each.readers[0].final) for each in reports] == [("events", True), ("others", True)]
 
 
-def test_silence_moves_the_watermark_of_a_growing_input_and_is_part_of_the_offset(tmp_path: Path) -> None:
-    write(tmp_path / "in" / "0" / "a.json", [event(1, "a", 1)])
-    source = reader(tmp_path, folders(tmp_path / "in", finished=False), finished=False)
-    first = next_batch(source, None)
-    before = marks(messages(source, None, first))["events/0"]
-    silent = {**next_batch(source, first), "at_ms": first["at_ms"] + 60_000}
-    told = [marks(messages(source, first, silent))["events/0"] for _ in range(2)]
-    assert told[0] == told[1] > before
-
-
 def test_reading_time_is_no_silence_of_a_finished_input(tmp_path: Path) -> None:
     rows = ({"t": event(1, "a", 1)["t"], "_partition": 0}, *({"t": None, "_partition": 1} for _ in range(3)))
     source = reader(tmp_path, RowsInput("events", (*rows, rows[0]), 2))
@@ -152,17 +140,6 @@ def test_no_batch_is_begun_once_a_stop_is_asked_for(tmp_path: Path) -> None:
     assert messages(source, None, source.initialOffset()) == []  # Spark begins a first batch all the same
     os.unlink(tmp_path / "stop")
     assert next_batch(source, None)["final"]
-
-
-def test_a_batch_scanned_again_sends_the_same(tmp_path: Path) -> None:
-    rows = tuple(event(second, "a", second) for second in range(1, 40))
-    source = reader(tmp_path, RowsInput("events", rows, 15))
-    first = next_batch(source, None)
-    messages(source, None, first)
-    second = next_batch(source, first)
-    sent = messages(source, first, second)
-    assert any(message.kind is Kind.DATA for message in sent)
-    assert messages(source, first, second) == sent
 
 
 def test_a_batch_without_the_state_before_it_is_refused(tmp_path: Path) -> None:
@@ -287,40 +264,6 @@ def test_a_run_that_begins_at_the_end_of_what_is_there_still_tells_its_watermark
 
 
 # ---------------------------------------------------------------- partitions that appear
-
-#: Second of arrival, partition, second of the event, and what it is stamped with: 2 and 3 appear under way.
-ARRIVING = [
-    (10, "0", 10, 10),
-    (11, "1", 10, 10),
-    (20, "0", 20, 20),
-    (20.5, "1", 19, 19),
-    (21, "2", 17, 19),  # behind the least of those before it
-    (22, "1", 22, 22),
-    (25, "0", 25, 25),
-    (26, "3", 21, 21),  # the second partition is not so far
-    (27, "2", 18, 22),  # late
-]
-
-
-@pytest.mark.parametrize("ends", [[2, 9], [2, 3, 4, 5, 6, 7, 8, 9], [2, 4, 8, 9], [3, 5, 9]], ids=str)
-def test_a_partition_that_appears_starts_where_arrival_says_wherever_batches_end(
-    tmp_path: Path, ends: list[int]
-) -> None:
-    query = "SELECT v, System.Timestamp() AS at INTO o FROM events TIMESTAMP BY t"
-    source = reader(tmp_path, folders(tmp_path / "in", finished=False), query=query, finished=False)
-    start, first = source.initialOffset(), 0
-    found: dict[int, str] = {}
-    for last in ends:
-        for number, (came, partition, second, _) in enumerate(ARRIVING[first:last], first):
-            row = event(second, "a", number) | {"arrived": at(came)}
-            write(tmp_path / "in" / partition / f"{number}.json", [row])
-        end = next_batch(source, start)
-        (tmp_path / "in" / "4").mkdir(exist_ok=True)  # appears with its first event, not before
-        for message in messages(source, start, end):
-            if message.kind is Kind.ROWS:
-                found |= {row["v"]: row["at"] for row in rows_of(from_bytes(message.body))}
-        start, first = end, last
-    assert found == {n: at(stamp) for n, (_, _, _, stamp) in enumerate(ARRIVING)}
 
 
 def test_partitions_that_appear_in_one_batch_are_scanned_in_one_task(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@
     --- expect output             (a JSON object a line: all rows, in any order)
     {"n": 1}
 
+Instead of `expect`, `--- transcript` says what happens in time, step by step (`support/transcript.py`); an
+input of whose events it tells needs no section `input`.
 Instead of `expect`, `--- error CODE [line:column]` says that the query does not compile and
 `--- runtime error [CODE [line:column]]` that the job stops. Each line below it is a part of what the
 error says: its reason, its remedy, the row that failed.
@@ -29,8 +31,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from support.transcript import Transcript, parse
+
 FOLDER = Path(__file__).parents[1] / "cases"
-HEADER = re.compile(r"^--- (query|settings|function|input|reference|expect|error|runtime error)\b *(.*?) *$")
+HEADER = re.compile(
+    r"^--- (query|settings|function|input|reference|expect|error|runtime error|transcript)\b *(.*?) *$"
+)
 
 #: Relative tolerance of floats (A-24).
 TOLERANCE = 1e-9
@@ -55,6 +61,7 @@ class Case:
     told: tuple[str, ...] = ()
     fails_to_compile: bool = False
     runtime_error: bool = False
+    transcript: Transcript | None = None
 
     @property
     def name(self) -> str:
@@ -112,6 +119,9 @@ def load(path: Path) -> Case:
                     case.reference[name] = json_lines(body)
             case "expect":
                 case.expected[name or "output"] = json_lines(body)
+            case "transcript":
+                case.transcript = transcript_of(path, name, body)
+                case.inputs |= case.transcript.inputs
             case _:
                 case.fails_to_compile, case.runtime_error = kind == "error", kind != "error"
                 code, _, place = name.partition(" ")
@@ -120,10 +130,17 @@ def load(path: Path) -> Case:
                 if place:
                     line, _, column = place.partition(":")
                     case.error_place = (int(line), int(column))
-    outcomes = [bool(case.expected), case.fails_to_compile, case.runtime_error]
+    outcomes = [bool(case.expected), case.fails_to_compile, case.runtime_error, case.transcript is not None]
     if not case.query or sum(outcomes) != 1:
-        raise ValueError(f"{path}: a case has a query and one of expect, error, runtime error")
+        raise ValueError(f"{path}: a case has a query and one of expect, error, runtime error, transcript")
     return case
+
+
+def transcript_of(path: Path, driver: str, body: Sequence[str]) -> Transcript:
+    try:
+        return parse(driver, body)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def json_lines(body: Sequence[str]) -> Rows:

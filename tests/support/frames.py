@@ -11,9 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from support.harness import reopened
 from tideglass.bind.catalog import InputInfo
+from tideglass.compile import Compiled
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
-from tideglass.connect.reference.references import InlineRows, inline_rows
+from tideglass.connect.reference.references import NO_REFERENCES, InlineRows, References, inline_rows
 from tideglass.core.events import Fields
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
@@ -65,8 +67,45 @@ def table(rows: Sequence[Row]) -> pa.Table:
     )
 
 
+class Stages:
+    """All stages of a topology in this process, their state in memory.
+
+    remembers: senders may have nothing to say in a batch, as those of streams that are not ours.
+    """
+
+    def __init__(
+        self, topology: Topology, references: References = NO_REFERENCES, *, remembers: bool = False
+    ) -> None:
+        self.topology, self.references, self.remembers = topology, references, remembers
+        self.states: dict[tuple[int, int, int], MemoryState] = {}
+
+    def run(self, messages: list[Message]) -> list[Message]:
+        """A batch: what the scans send in, what is for the driver out."""
+        for level in range(1, self.topology.levels + 1):
+            received, messages = messages, []
+            for key_group in range(self.topology.key_groups):
+                mine = [m for m in received if m.key_group == key_group]
+                if mine:  # Spark calls a key group only when there is something for it
+                    stage = KeyGroupTask(
+                        self.topology, level, RowSink(), self.references, remembers=self.remembers
+                    )
+                    messages += stage.run(
+                        key_group,
+                        mine,
+                        lambda op, at=(level, key_group): self.states.setdefault((*at, op), MemoryState()),
+                    )
+        return for_driver(messages)
+
+    def restart(self) -> None:
+        """Goes on from what the state is on a disk."""
+        self.states = {place: reopened(state) for place, state in self.states.items()}
+
+
 class Frames:
-    """The ingress and the stages in this process, fed as Spark would feed them."""
+    """The ingress and the stages in this process, fed as Spark would feed them.
+
+    compiled: of a query over other inputs than `a` and `b`.
+    """
 
     def __init__(
         self,
@@ -77,11 +116,12 @@ class Frames:
         begins: Mapping[str, InputBegin] | None = None,
         key_groups: int = 2,
         settings: Mapping[str, str] = SETTINGS,
+        compiled: Compiled | None = None,
     ) -> None:
         infos = {name: InputInfo(name) for name in "ab"} | {
             name: InputInfo(name, "reference") for name in reference or {}
         }
-        self.compiled = compile_rows(
+        self.compiled = compiled or compile_rows(
             query, {}, from_options(settings), key_groups=key_groups, known_inputs=infos
         )
         self.topology: Topology = self.compiled.topology
@@ -92,7 +132,8 @@ class Frames:
         self.folder = tempfile.TemporaryDirectory()
         self.peers = PartitionWatermarks(Snapshots(self.folder.name))
         self.batches = 0
-        self.states: dict[Any, MemoryState] = {}
+        self.stages = Stages(self.topology, self.references, remembers=True)
+        self.states: dict[tuple[str, int], MemoryState] = {}
         self.messages: list[Message] = []
 
     def batch(
@@ -104,9 +145,10 @@ class Frames:
         replayed: bool = False,
         job: str = "job",
         known: Mapping[str, int] | None = None,
-    ) -> None:
-        """given: per input that has rows (or whose timer fires), the tables of its tasks in any order.
+    ) -> list[Message]:
+        """The messages of a batch that are for the driver.
 
+        given: per input that has rows (or whose timer fires), the tables of its tasks in any order.
         final, replayed, known: what the inputs are told in this batch.
         """
         sent: list[Message] = []
@@ -121,7 +163,7 @@ class Frames:
             chunks: list[list[Message]] = [[*told] for _ in range(self.shares)]
             for task, rows in enumerate(tables):
                 for each in chunks_of_frame(
-                    rows, FrameSpec(name, **self.spec), fields, "1.2", task, itertools.count()
+                    rows, FrameSpec(name, **self.spec), fields, self.topology.level, task, itertools.count()
                 ):
                     share = int(each.partition) % self.shares if self.shares > 1 else 0
                     chunks[share].append(Message(0, 0, Kind.CHUNK, 0, each.partition, each.to_bytes()))
@@ -134,20 +176,16 @@ class Frames:
                     )
                     elsewhere = functools.partial(self.peers.before, self.batches, name)
                     sent += task_.run(reversed(mine), state, now_ms, elsewhere if self.shares > 1 else None)
-        for level in range(1, self.topology.levels + 1):
-            received, sent = sent, []
-            for key_group in range(self.topology.key_groups):
-                mine = [m for m in received if m.key_group == key_group]
-                if mine:  # Spark calls a key group only when there is something for it
-                    stage = KeyGroupTask(self.topology, level, RowSink(), self.references, remembers=True)
-                    sent += stage.run(
-                        key_group,
-                        mine,
-                        lambda op, at=(level, key_group): self.states.setdefault((*at, op), MemoryState()),
-                    )
-        self.peers.take(self.batches, BatchReports.of(sent).partitions)
+        answered = self.stages.run(sent)
+        self.peers.take(self.batches, BatchReports.of(answered).partitions)
         self.batches += 1
-        self.messages += emitted_messages(for_driver(sent))
+        self.messages += emitted_messages(answered)
+        return answered
+
+    def restart(self) -> None:
+        """Goes on from what the state is on a disk."""
+        self.states = {place: reopened(state) for place, state in self.states.items()}
+        self.stages.restart()
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         return {

@@ -233,6 +233,17 @@ def restored(
     return driver
 
 
+def reopened(state: MemoryState) -> MemoryState:
+    """The state as it is read from what was written of it."""
+    again = MemoryState()
+    for bucket in state.buckets():
+        for chunk in state.read(bucket):
+            again.append(bucket, from_bytes(to_bytes(chunk)))
+    for name, value in values_of(state).items():
+        again.put(name, value)
+    return again
+
+
 def values_of(state: State) -> Mapping[str, bytes]:
     """The named values of a MemoryState."""
     return state._values  # type: ignore[attr-defined]
