@@ -143,7 +143,7 @@ class SqlReference:
             for part in (rows.filter(pc.equal(operation, kind)) for kind in (1, 2))
         )
         after = sql.query(
-            "(SELECT * FROM held UNION ALL SELECT * FROM come) EXCEPT ALL SELECT * FROM gone",
+            "(SELECT * FROM held UNION ALL SELECT * FROM added) EXCEPT ALL SELECT * FROM gone",
             held=columns,
             added=added,
             gone=gone,
