@@ -193,7 +193,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if not latest and self.job.finished:
                     latest, ended = _ALONE, frozenset(_ALONE)  # else nobody would tell the stages
                 else:
-                    ended = source.ended(latest)
+                    ended = source.ended(latest) if self.job.finished else ended
             # What appears under way is there from its first event on.
             latest = {name: own for name, own in latest.items() if own or name in before or not before}
             check_partitions(self.job.topology.readers, source.name, len(latest))

@@ -37,11 +37,13 @@ ALONE = "0"
 class FrameSpec:
     """Which columns of a DataFrame say where and when a row arrived.
 
-    arrival: a timestamp, or ISO text; None: a row arrives at its event time. partition: any type, its
-    text names the partition; None: there is one. offset: whole number that grows within the partition;
-    None: rows are in the order of their arrival. payload: the column that holds messages, each with one
-    event or more, as `payload_as` says; None: the columns are the event. metadata: of a message, names a
-    query may use for other columns, each with its column.
+    name: of the input in the query.
+    arrival: a timestamp, or ISO text; None: a row arrives at its event time.
+    partition: any type, its text names the partition; None: there is one.
+    offset: whole number that grows within the partition; None: rows are in the order of their arrival.
+    payload: the column that holds messages, each with one event or more; None: the columns are the event.
+    metadata: of a message, names a query may use for other columns, each with its column.
+    payload_as: how a message holds its events.
     """
 
     name: str
@@ -104,7 +106,7 @@ def chunks_of_frame(
 ) -> Iterator[FrameChunk]:
     """The rows of a table as chunks, one per partition in it, numbered by the task that makes them."""
     for partition, rows in _by_partition(table, spec):
-        yield FrameChunk(partition, (task, next(numbers)), _chunk(rows, spec, fields, level))
+        yield FrameChunk(partition, (task, next(numbers)), chunk_of_frame(rows, spec, fields, level))
 
 
 def in_order(chunks: list[FrameChunk], next_offset: int) -> tuple[list[Chunk], int]:
@@ -161,7 +163,8 @@ def _by_partition(table: pa.Table, spec: FrameSpec) -> Iterator[tuple[str, pa.Ta
         yield names[int(code)], table if rows.all() else table.filter(pa.array(rows))
 
 
-def _chunk(rows: pa.Table, spec: FrameSpec, fields: Fields, level: str) -> Chunk:
+def chunk_of_frame(rows: pa.Table, spec: FrameSpec, fields: Fields, level: str) -> Chunk:
+    """The rows of one partition as events. `$offset` is left out where no column says it."""
     if spec.payload is None:
         wanted = wanted_columns(rows.column_names, fields)
         # A table without columns forgets how many rows it has.
