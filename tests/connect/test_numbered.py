@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tideglass.connect.formats.messages import Payload
 
 from tideglass.connect.dataframes.input import FrameSpec
+from tideglass.connect.formats.payloads import Payload
 from tideglass.connect.numbered import NumberedInput
 from tideglass.core.events import Fields
 from tideglass.core.time import parse_ticks

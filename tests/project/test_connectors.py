@@ -11,7 +11,7 @@ import pytest
 from tideglass.connect.output import Batch, OutputConnector
 from tideglass.core.errors import ProjectError
 from tideglass.job.options import RunOptions
-from tideglass.job.runner import plan_job
+from tideglass.job.plan import plan_job
 from tideglass.project.project import Project, load_project
 
 MODULE = """

@@ -15,9 +15,9 @@ from tideglass.connect.output import Batch
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
-from tideglass.job.options import Job, RunOptions
+from tideglass.job.options import JobPlan, RunOptions
 from tideglass.job.outputs import TaskSink, commit_batch
-from tideglass.job.runner import plan_job
+from tideglass.job.plan import plan_job
 from tideglass.project.project import load_project
 from tideglass.spark.file_source import JobReader, SourceJob
 from tideglass.spark.key_numbers import key_numbers
@@ -43,7 +43,7 @@ def written() -> list[str]:
         return [row for (row,) in made.execute("SELECT row FROM hot ORDER BY row")]
 
 
-def batch(job: Job, start: dict[str, Any] | None, number: int) -> dict[str, Any]:
+def batch(job: JobPlan, start: dict[str, Any] | None, number: int) -> dict[str, Any]:
     """One batch of a process that has just started, done twice; the offset at its end."""
     topology = job.compiled.topology
     source = JobReader(
