@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "api": {"project", "job"},
     "dataframes": {"core", "plan", "bind", "compile", "spark", "project", "job"},
     "testing": {"core", "plan", "bind", "compile", "connect", "local", "spark", "project"},
-    "cli": {"core", "lang", "plan", "bind", "compile", "connect", "engine", "spark", "project"}
+    "cli": {"core", "lang", "plan", "bind", "compile", "connect", "evaluate", "spark", "project"}
     | {"job", "simulate", "testing"},
 }
 

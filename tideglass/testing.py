@@ -19,7 +19,7 @@ from tideglass.connect.in_memory import chunk_of_rows as rows_as_chunk
 from tideglass.connect.reference.references import InlineRows, inline_rows
 from tideglass.core.columns import by_columns, unify
 from tideglass.core.errors import InputError, Source
-from tideglass.core.events import Chunk, Fields
+from tideglass.core.events import Chunk
 from tideglass.core.rows import rows_of
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
@@ -146,8 +146,7 @@ def partition_batches(
 
 def chunk_of_rows(topology: Topology, name: str, rows: Sequence[tuple[int, Row]]) -> Chunk:
     """Numbered rows of one input partition as a decoded chunk, by the same decoder files go through."""
-    needed = topology.fields[name]
-    return rows_as_chunk(name, rows, Fields(needed.paths, needed.whole, needed.payload_types), topology.level)
+    return rows_as_chunk(name, rows, topology.fields[name], topology.level)
 
 
 def rows_in_order(tables: Sequence[pa.Table]) -> list[dict[str, Any]]:

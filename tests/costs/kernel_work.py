@@ -73,8 +73,7 @@ def running(query: str) -> Callable[[], object]:
     """A whole query over decoded events, in two batches."""
     rows = events()
     topology = compile_rows(query, {"i": rows}, from_options(SETTINGS)).topology
-    needed = topology.fields["i"]
-    fields = Fields(needed.paths, needed.whole, needed.payload_types)
+    fields = topology.fields["i"]
     numbered = list(enumerate(rows))
     half = len(rows) // 2
     chunks = [chunk_of_rows("i", part, fields, topology.level) for part in (numbered[:half], numbered[half:])]

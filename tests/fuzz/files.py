@@ -322,8 +322,7 @@ def _counters(read: Read, source: FileInput) -> None:
     """What the job says of its input: events in one counted place each, refusals beside them."""
     settings = from_options({"late_arrival": "5s", "out_of_order": "1s", "policy": "drop"})
     topology = compile_query(_QUERY, settings, key_groups=2).topology
-    needed = topology.fields["i"]
-    chunks = _read(source, [None], Fields(needed.paths, needed.whole, needed.payload_types)).chunks
+    chunks = _read(source, [None], topology.fields["i"]).chunks
     metrics = Metrics()
     messages = LocalDriver(topology).run([PartitionBatch("i", 0, chunks)], final=True)
     metrics.take_batch(BatchReports.of(messages), {})

@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from support.window_rows import Instant, S, at_once, one, same, table
+from support.window_rows import Instant, S, at_once, group_by, one, same, table
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import Type, arrow_type, field, types_of
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
-from tideglass.operators.windows.aggregate import WindowAggregate
-from tideglass.plan.aggregate_spec import FUNCTIONS, AggregateSpec
+from tideglass.plan.specs import FUNCTIONS, AggregateSpec
 from tideglass.plan.windows import Hopping, Session
 
 UP, DOWN = (("$x", False),), (("$x", True),)
@@ -98,7 +97,7 @@ def test_a_value_of_another_type_stops_the_job_with_its_name(
 @pytest.mark.parametrize("type_", [Type.RECORD, Type.ARRAY])
 def test_records_and_arrays_cannot_be_added(type_: Type) -> None:
     rows = table([{"$ts": 1}]).append_column(field("$x", type_), pa.array(["{}"], arrow_type(type_)))
-    kernel = WindowAggregate([Hopping(S, S)], [], [AggregateSpec("$a0", "sum", "$x")])
+    kernel = group_by([Hopping(S, S)], [], [AggregateSpec("$a0", "sum", "$x")])
     with pytest.raises(EvaluationError, match=f"invalid type '{type_}'"):
         kernel.partial(rows)
 
@@ -187,7 +186,7 @@ def test_top_rows_sort_null_first_and_break_ties_by_row_order(
 
 
 def test_top_one_keeps_the_type_of_the_value() -> None:
-    kernel = WindowAggregate(
+    kernel = group_by(
         [Hopping(S, S)], ["$k0"], [AggregateSpec("$a0", "topone", "$x", order_by=(("$y", True),))]
     )
     rows = [
@@ -210,7 +209,7 @@ def test_chunks_whose_columns_have_different_types_meet() -> None:
         AggregateSpec("$a1", "max", "$x"),
         AggregateSpec("$a2", "count", "$x"),
     ]
-    kernel = WindowAggregate([Hopping(S, S)], ["$k0"], specs)
+    kernel = group_by([Hopping(S, S)], ["$k0"], specs)
     chunks = [[(1, 1)], [(1.0, 2.5)], [("1", None)], [(None, None)], [(1, "4"), ("1", 8)]]
     partials = [
         kernel.partial(table([{"$ts": 1, "$k0": key, "$x": x} for key, x in chunk])) for chunk in chunks
@@ -229,7 +228,7 @@ def test_chunks_whose_columns_have_different_types_meet() -> None:
 def test_a_step_without_keys_and_with_a_session_scope_beside_another_window() -> None:
     windows = [Hopping(10 * S, 10 * S, id="h"), Session(S, 100 * S, (), id="s")]
     rows = [{"$ts": 1, "$p0": "x"}, {"$ts": 2, "$p0": "y"}]
-    found = at_once(windows, rows, [AggregateSpec("$a0", "count")], session_columns=[(), ("$p0",)])
+    found = at_once(windows, rows, [AggregateSpec("$a0", "count")], session_keys=[(), ("$p0",)])
     assert [(row["$ts"], row["$window"], row["$a0"]) for row in found] == [
         (S + 1, "s", 1),
         (S + 2, "s", 1),
@@ -248,7 +247,7 @@ def test_a_partial_has_one_row_per_group_and_no_more_cells_than_it_needs() -> No
         AggregateSpec("$a1", "avg", "$x"),
         AggregateSpec("$a2", "count", "$x"),
     ]
-    kernel = WindowAggregate([Hopping(S, S)], ["$k0"], specs)
+    kernel = group_by([Hopping(S, S)], ["$k0"], specs)
     partial = kernel.partial(table([{"$ts": n % 10, "$k0": "a", "$x": 0.5 * n} for n in range(1, 500)]))
     assert partial.num_rows == 2  # an instant on the boundary, and the window after it
     assert sorted(name for name in partial.column_names if "|" in name) == ["$x|lane.74", "$x|n.values"]

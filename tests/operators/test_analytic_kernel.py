@@ -20,9 +20,8 @@ from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP
 from tideglass.operators.analytic.functions import AnalyticFunctions
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
-from tideglass.plan.aggregate_spec import AggregateSpec
-from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
 from tideglass.plan.nodes import AnomalyModel
+from tideglass.plan.specs import AggregateSpec, AnalyticSpec, AnomalySpec
 
 SECOND = TICKS_PER_SECOND
 LAG = AnalyticSpec("l", "lag", 10 * SECOND, keys=("k",), arg="v")

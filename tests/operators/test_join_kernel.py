@@ -21,6 +21,7 @@ from tideglass.operators.joins.interval import IntervalJoin
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.plan.nodes import TimeBound
+from tideglass.plan.specs import IntervalJoinSpec
 
 UNIT = TICKS_PER_SECOND
 
@@ -40,15 +41,18 @@ def joined_by(
 ) -> IntervalJoin:
     bound = TimeBound(SYSTEM_TIMESTAMP, UNIT, 0, low, high)
     return IntervalJoin(
-        kind,
-        tuple(keys),
-        (bound,),
-        ("a.v",),
-        ("b.v",),
-        (low - 1) * UNIT + 1,
-        (high + 1) * UNIT - 1,
-        high * UNIT,
-        substreams,
+        IntervalJoinSpec(
+            kind=kind,
+            keys=tuple(keys),
+            bounds=(bound,),
+            condition=None,
+            left_columns=("a.v",),
+            right_columns=("b.v",),
+            lower_ticks=(low - 1) * UNIT + 1,
+            upper_ticks=(high + 1) * UNIT - 1,
+            unmatched_ticks=high * UNIT,
+            substreams=substreams,
+        )
     )
 
 

@@ -12,10 +12,12 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from support.depth import depth
+from tideglass.core.events import Fields
 from tideglass.core.rows import rows_of, table_of
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.operators.joins import reference
 from tideglass.operators.joins.reference import ReferenceJoin, ReferenceTable, by_snapshot
+from tideglass.plan.specs import ReferenceJoinSpec, RowProgram
 
 VALUES = st.sampled_from([None, 0, 1, 1.0, True, False, 2.5, "", "1", "a", "żółć", 2**62, -(2**62), 1e300])
 ROWS = st.lists(st.tuples(VALUES, VALUES), max_size=12)
@@ -36,6 +38,23 @@ def table(rows: list[tuple[Any, Any]], first: str, **more: list[Any]) -> pa.Tabl
     return table_of(named)
 
 
+def lookup(kind: str) -> ReferenceJoin:
+    """A join of the columns `left` and `right`."""
+    return ReferenceJoin(
+        ReferenceJoinSpec(
+            input="r",
+            kind=kind,
+            keys=(),
+            condition=None,
+            left_columns=("left",),
+            right_columns=("right",),
+            reference=RowProgram((), None, ()),
+            fields=Fields(),
+            substreams=False,
+        )
+    )
+
+
 @given(ROWS, ROWS, st.sampled_from(["inner", "left"]), st.integers(0, 2), st.integers(1, 3))
 @examples(max_examples=depth(200), deadline=None)
 def test_a_lookup_gives_the_pairs_of_a_nested_loop_in_their_order(
@@ -47,7 +66,7 @@ def test_a_lookup_gives_the_pairs_of_a_nested_loop_in_their_order(
     try:
         own = table(lefts, "left", **{name: list(range(len(lefts))) for name in ORDER_COLUMNS})
         other = ReferenceTable(table(rights, "right"), tuple(f"k{n}" for n in range(keys)))
-        made = ReferenceJoin(kind, ("left",), ("right",)).join(own, other)
+        made = lookup(kind).join(own, other)
     finally:
         reference.PAIRS_AT_ONCE = before
     expected: list[dict[str, Any]] = []
@@ -66,7 +85,7 @@ def test_many_keys_are_all_found_and_no_other(text: bool) -> None:
     own = pa.table(
         {"k": pa.array(asked).cast(keys.type), "left": asked, **dict.fromkeys(ORDER_COLUMNS, asked)}
     )
-    found = ReferenceJoin("inner", ("left",), ("right",)).join(own, other)
+    found = lookup("inner").join(own, other)
     assert found["left"].to_pylist() == found["right"].to_pylist() == list(range(0, 1000, 2))
 
 

@@ -18,7 +18,8 @@ from tideglass.operators.patterns.operator import Patterns
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.plan.expressions import Ref
-from tideglass.plan.nodes import MatchedValue, PatternState
+from tideglass.plan.nodes import MatchedValue, PatternState, PatternVariable
+from tideglass.plan.specs import PatternSpec
 
 SECOND = TICKS_PER_SECOND
 #: A+ B, and A B.
@@ -56,8 +57,22 @@ def kernel(states: tuple[PatternState, ...], limit: int = 10) -> Patterns:
     """Events of a key k; A has the value a, B the value b."""
     tests = [EventTest(Equals(f"{name}.v", name.lower()), (f"{name}.v",)) for name in "AB"]
     definitions = tuple(Definition(test, ()) for test in tests)
-    columns = ("k", "v", "n")
-    return Patterns(("k",), limit * SECOND, columns, ("A", "B"), definitions, states, VALUES, ("First(A.n)",))
+    return Patterns(spec(states, limit, {"A": "A.v", "B": "B.v"}, ("First(A.n)",)), definitions)
+
+
+def spec(
+    states: tuple[PatternState, ...], limit: int, reads: dict[str, str], measured: tuple[str, ...]
+) -> PatternSpec:
+    """reads: of the condition of each variable."""
+    return PatternSpec(
+        keys=("k",),
+        limit_ticks=limit * SECOND,
+        variables=tuple(PatternVariable(name, Ref(value)) for name, value in reads.items()),
+        states=states,
+        values=VALUES,
+        measured=measured,
+        substreams=False,
+    )
 
 
 def rows(*given: tuple[float, str, str], first_offset: int = 0) -> pa.Table:
@@ -166,9 +181,7 @@ def test_too_many_ways_at_once_stop_the_job(monkeypatch: pytest.MonkeyPatch) -> 
         PatternState((), True),
     )
     never = Definition(None, (EventTest(Equals("First(A.n)", "never"), ("First(A.n)",)),))
-    values = VALUES
-    patterns = Patterns(
-        ("k",), 99 * SECOND, ("k", "v", "n"), ("A", "B"), (Definition(None, ()), never), states, values, ()
-    )
+    reads = {"A": "$ts", "B": "First(A.n)"}
+    patterns = Patterns(spec(states, 99, reads, ()), (Definition(None, ()), never))
     with pytest.raises(EvaluationError, match="ways"):
         advance(patterns, MemoryState(), 99, rows(*[(second, "x", "a") for second in range(20)]))

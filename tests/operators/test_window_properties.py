@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.depth import depth
-from support.window_rows import S, same, table, values_of
+from support.window_rows import S, group_by, same, table, values_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.windows.aggregate import WindowAggregate
-from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.specs import AggregateSpec
 from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
 Row = dict[str, Any]
@@ -260,10 +260,10 @@ def play(kernel: WindowAggregate, batches: list[list[Row]], chunk_rows: int, nat
             for start in range(0, len(batch), chunk_rows)
         ]
         later = [row for rest in batches[place + 1 :] for row in rest]
-        progress = progress_before(later, kernel.substreams)
+        progress = progress_before(later, kernel.spec.substreams)
         closed = kernel.advance(partials, progress, state)
         found = values_of(closed)
-        if kernel.substreams:
+        if kernel.spec.substreams:
             low, high = before.of(closed["$substream"]), progress.of(closed["$substream"])
         else:
             low, high = [before.watermark_ticks] * len(found), [progress.watermark_ticks] * len(found)
@@ -289,7 +289,7 @@ def test_any_chunks_and_batches_give_what_the_definitions_say(
 ) -> None:
     windows, scopes, substreams, batches, unit = case
     aggregates = [spec for spec in AGGREGATES if spec in chosen]
-    kernel = WindowAggregate(windows, ["$k0"], aggregates, substreams, scopes)
+    kernel = group_by(windows, ["$k0"], aggregates, substreams, scopes)
     rows = [row for batch in batches for row in batch]
     found = play(kernel, batches, chunk_rows, natural)
     expected = oracle(windows, scopes, rows, unit)
@@ -315,7 +315,7 @@ def test_rows_of_one_batch_leave_in_an_order_that_depends_on_nothing_else(
     case: tuple[list[Window], list[tuple[str, ...]], bool, list[list[Row]], int],
 ) -> None:
     windows, scopes, substreams, batches, _ = case
-    kernel = WindowAggregate(windows, ["$k0"], AGGREGATES[:3], substreams, scopes)
+    kernel = group_by(windows, ["$k0"], AGGREGATES[:3], substreams, scopes)
     rows = [row for batch in batches for row in batch]
     first = play(kernel, [rows], len(rows), True)
     second = play(kernel, [list(reversed(rows))], 3, False)

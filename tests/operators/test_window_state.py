@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from support.window_rows import S, table, values_of
+from support.window_rows import S, group_by, table, values_of
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.state.window_log import CHUNKS_TO_MERGE
 from tideglass.operators.windows.aggregate import WindowAggregate
-from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.specs import AggregateSpec
 from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
 COUNT = AggregateSpec("$a0", "count")
@@ -54,7 +54,7 @@ def batch(kernel: WindowAggregate, groups: range, at_ticks: int) -> pa.Table:
 )
 @pytest.mark.parametrize("open_groups", [10, 5000])
 def test_a_batch_that_closes_nothing_touches_nothing_that_is_open(window: Window, open_groups: int) -> None:
-    kernel, state = WindowAggregate([window], ["$k0"], [COUNT]), CountingState()
+    kernel, state = group_by([window], ["$k0"], [COUNT]), CountingState()
     kernel.advance([batch(kernel, range(open_groups), 1000 * S)], Progress(1001 * S), state)
     state.reset()
     kernel.advance([batch(kernel, range(5), 1002 * S)], Progress(1002 * S), state)
@@ -64,7 +64,7 @@ def test_a_batch_that_closes_nothing_touches_nothing_that_is_open(window: Window
 
 @pytest.mark.parametrize("later_groups", [10, 5000])
 def test_closing_a_window_reads_that_window_only(later_groups: int) -> None:
-    kernel, state = WindowAggregate([Hopping(10 * S, 10 * S)], ["$k0"], [COUNT]), CountingState()
+    kernel, state = group_by([Hopping(10 * S, 10 * S)], ["$k0"], [COUNT]), CountingState()
     kernel.advance([batch(kernel, range(7), 5 * S)], Progress(5 * S), state)
     kernel.advance([batch(kernel, range(later_groups), 15 * S)], Progress(5 * S), state)
     state.reset()
@@ -81,7 +81,7 @@ def test_a_window_that_opens_and_closes_in_one_batch_is_never_written() -> None:
         Session(S, 10 * S),
         Snapshot(),
     ):
-        kernel, state = WindowAggregate([window], ["$k0"], [COUNT]), CountingState()
+        kernel, state = group_by([window], ["$k0"], [COUNT]), CountingState()
         assert (
             kernel.advance([batch(kernel, range(9), 5 * S)], Progress(AFTER_ALL_TICKS), state).num_rows >= 9
         )
@@ -89,7 +89,7 @@ def test_a_window_that_opens_and_closes_in_one_batch_is_never_written() -> None:
 
 
 def test_a_window_closes_when_the_watermark_is_past_its_end_and_not_before() -> None:
-    kernel, state = WindowAggregate([Hopping(10 * S, 10 * S)], ["$k0"], [COUNT]), MemoryState()
+    kernel, state = group_by([Hopping(10 * S, 10 * S)], ["$k0"], [COUNT]), MemoryState()
     assert kernel.advance([batch(kernel, range(1), 10 * S)], Progress(10 * S), state).num_rows == 0
     assert kernel.advance([batch(kernel, range(1), 10 * S)], Progress(10 * S), state).num_rows == 0
     (closed,) = values_of(kernel.advance([], Progress(10 * S + 1), state))
@@ -98,7 +98,7 @@ def test_a_window_closes_when_the_watermark_is_past_its_end_and_not_before() -> 
 
 
 def test_many_small_chunks_of_a_bucket_are_merged_a_bounded_number_of_times() -> None:
-    kernel, state = WindowAggregate([Hopping(600 * S, 600 * S)], ["$k0"], [COUNT]), CountingState()
+    kernel, state = group_by([Hopping(600 * S, 600 * S)], ["$k0"], [COUNT]), CountingState()
     batches = 5 * CHUNKS_TO_MERGE
     for number in range(batches):
         kernel.advance([batch(kernel, range(4), (1 + number) * S)], Progress((1 + number) * S), state)
@@ -110,14 +110,14 @@ def test_many_small_chunks_of_a_bucket_are_merged_a_bounded_number_of_times() ->
 
 
 def test_short_hops_in_a_long_window_do_not_make_a_chunk_each() -> None:
-    kernel, state = WindowAggregate([Hopping(86_400 * S, S)], ["$k0"], [COUNT]), CountingState()
+    kernel, state = group_by([Hopping(86_400 * S, S)], ["$k0"], [COUNT]), CountingState()
     rows = table([{"$ts": second * S, "$k0": 1} for second in range(0, 86_400, 10)])
     kernel.advance([kernel.partial(rows)], Progress(0), state)
     assert state.chunks_written <= 66
 
 
 def test_a_slow_substream_does_not_keep_the_rows_of_the_others() -> None:
-    kernel, state = WindowAggregate([Hopping(S, S)], ["$k0"], [COUNT], substreams=True), CountingState()
+    kernel, state = group_by([Hopping(S, S)], ["$k0"], [COUNT], substreams=True), CountingState()
     names = [f"s{number}" for number in range(100)]
     ahead = pa.table({"substream": names[1:], "watermark_ticks": pa.array([50 * S] * 99, pa.int64())})
     rows = [{"$ts": S // 2, "$k0": name, "$substream": name} for name in names]
@@ -128,7 +128,7 @@ def test_a_slow_substream_does_not_keep_the_rows_of_the_others() -> None:
 
 
 def test_a_busy_endless_session_is_kept_as_one_partial_per_check() -> None:
-    kernel = WindowAggregate([Session(10 * S, 100 * S)], ["$k0"], [COUNT], session_columns=[("$k0",)])
+    kernel = group_by([Session(10 * S, 100 * S)], ["$k0"], [COUNT], session_keys=[("$k0",)])
     state = MemoryState()
     for second in range(1, 150):
         kernel.advance([batch(kernel, range(3), second * S)], Progress(second * S), state)

@@ -9,7 +9,7 @@ import pytest
 from support.times import ticks_of
 from support.window_rows import S, at_once, one
 from tideglass.core.time import TICKS_PER_HOUR, TICKS_PER_MILLISECOND, TICKS_PER_MINUTE
-from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.specs import AggregateSpec
 from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
 COUNT = AggregateSpec("$a0", "count")
@@ -104,7 +104,7 @@ def test_sessions_without_partition_by_are_formed_by_all_rows() -> None:
         (14, "b", 1),
         (25, "b", 1),
     ]
-    found = at_once([window], rows, [COUNT], ["$k0"], session_columns=[("$k0",)])
+    found = at_once([window], rows, [COUNT], ["$k0"], session_keys=[("$k0",)])
     assert [(row["$ts"] / S, row["$k0"], row["$a0"]) for row in found] == [
         (6, "a", 1),
         (10, "b", 1),

@@ -10,7 +10,7 @@ from tideglass.core.time import TICKS_PER_MILLISECOND, format_ticks, parse_ticks
 from tideglass.engine.exchange import Exchange, RowSink
 from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind
-from tideglass.engine.stage import program_sql
+from tideglass.evaluate.program_sql import program_sql
 from tideglass.ingress.scan import Scan, ScanState
 from tideglass.plan.explain import CrossingText, explain_crossings, explain_stages, explain_steps
 from tideglass.project.settings import JobSettings, from_options

@@ -30,7 +30,6 @@ from support.times import at
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE, FrameSpec, chunks_of_frame
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.reference.references import NO_REFERENCES
-from tideglass.core.events import Fields
 from tideglass.core.time import parse_ticks
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
@@ -251,8 +250,7 @@ class Run:
 
     def ingress(self, read: Mapping[str, int], words: Any, teller: ControlReader) -> list[Message]:
         topology = self.job.compiled.topology
-        needed = topology.fields["a"]
-        fields = Fields(needed.paths, needed.whole, needed.payload_types)
+        fields = topology.fields["a"]
         rows = [row for p, own in self.topic.items() for row in own[self.read[p] : read[p]]]
         self.rng.shuffle(rows)
         given = [message(row) for word in words for each in teller.read(word) for row in each.to_pylist()]

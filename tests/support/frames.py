@@ -16,7 +16,6 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
 from tideglass.connect.reference.references import NO_REFERENCES, InlineRows, References, inline_rows
-from tideglass.core.events import Fields
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, for_driver, json_body
@@ -153,8 +152,7 @@ class Frames:
         """
         sent: list[Message] = []
         for name, tables in given.items():
-            needed = self.topology.fields[name]
-            fields = Fields(needed.paths, needed.whole, needed.payload_types)
+            fields = self.topology.fields[name]
             told: list[Message] = []
             if known is not None:
                 told.append(Message(0, 0, Kind.KNOWN, 0, "", json_body(dict(known))))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tideglass.connect.reference.references import inline_rows
-from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
 from tideglass.job.options import JobPlan
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
@@ -18,8 +17,7 @@ def rows_of_job(job: JobPlan) -> dict[str, list[dict[str, Any]]]:
     topology = job.compiled.topology
     batches: list[PartitionBatch] = []
     for name, files in job.inputs.items():
-        needed = topology.fields[name]
-        fields = Fields(needed.paths, needed.whole, needed.payload_types)
+        fields = topology.fields[name]
         ends = files.latest({})
         for partition, number in partition_numbers(list(ends)).items():
             chunks = list(files.read(partition, [], ends[partition], fields, topology.level))

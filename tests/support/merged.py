@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from tideglass.plan.topology import Op, ReferenceJoinSpec, Topology
+from tideglass.plan.specs import ReferenceJoinSpec
+from tideglass.plan.topology import Op, Topology
 
 #: Fields of operators that name one other operator, or several.
 ONE_OPERATOR = ("source", "send")

@@ -14,7 +14,7 @@ from tideglass.core.types import TAG, TYPE_OF_TAG, Type, arrow_type, field, type
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.operators.windows.aggregate import WindowAggregate
-from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.specs import AggregateSpec, GroupBySpec
 from tideglass.plan.windows import Window
 
 S = TICKS_PER_SECOND
@@ -97,6 +97,26 @@ def untagged(text: str | None) -> Any:
     return rest
 
 
+def group_by(
+    windows: Sequence[Window],
+    keys: Sequence[str],
+    aggregates: Sequence[AggregateSpec],
+    substreams: bool = False,
+    session_keys: Sequence[Sequence[str] | None] = (),
+) -> WindowAggregate:
+    """The kernel of a GROUP BY; without `session_keys` no window is partitioned."""
+    scopes = tuple(None if names is None else tuple(names) for names in session_keys)
+    return WindowAggregate(
+        GroupBySpec(
+            windows=tuple(windows),
+            keys=tuple(keys),
+            aggregates=tuple(aggregates),
+            session_keys=scopes or (None,) * len(windows),
+            substreams=substreams,
+        )
+    )
+
+
 def at_once(
     windows: Sequence[Window],
     rows: Sequence[dict[str, Any]],
@@ -105,7 +125,7 @@ def at_once(
     **more: Any,
 ) -> list[dict[str, Any]]:
     """All results of the rows in one chunk and one batch, up to the end of input."""
-    kernel = WindowAggregate(windows, keys, aggregates, **more)
+    kernel = group_by(windows, keys, aggregates, **more)
     return values_of(kernel.advance([kernel.partial(table(rows))], Progress(AFTER_ALL_TICKS), MemoryState()))
 
 

@@ -26,7 +26,7 @@ def explain(
     from tideglass.cli.check import known_inputs
     from tideglass.cli.notes import report_warnings, reporting_notes
     from tideglass.compile import compile_query
-    from tideglass.engine.stage import program_sql
+    from tideglass.evaluate.program_sql import program_sql
     from tideglass.plan.explain import explain_crossings, explain_stages, explain_steps
     from tideglass.project.project import load_project
 

@@ -6,23 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tideglass.core.tags import added_field, tag
 from tideglass.core.types import Type
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@tag("InputFields")
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of an event a query needs.
+    """What a query needs of the events of an input.
 
-    paths: names from the top of the event downwards. whole: the event itself is needed too, as
-    `$payload`. payload_types: the columns of CREATE TABLE, which also filter (`asa.md` 2.13).
+    paths: single fields, each by the names from the top of the event downwards.
+    whole: the event itself is needed too, as `$payload`.
+    payload_types: the columns of CREATE TABLE, which also filter (`asa.md` 2.13).
+    event_ids: EVENT_ID is needed, which the scan makes and no decoder.
     """
 
     paths: tuple[tuple[str, ...], ...] = ()
     whole: bool = False
     payload_types: tuple[tuple[str, Type], ...] = ()
+    event_ids: bool = added_field(default=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,19 @@ from tideglass.evaluate.program import RowCondition
 from tideglass.operators.patterns.nfa import Definition, EventTest
 from tideglass.operators.patterns.operator import Patterns
 from tideglass.plan.expressions import Call, Expr, conjunction, references
-from tideglass.plan.topology import PatternSpec
+from tideglass.plan.specs import PatternSpec
 
 
-def patterns_of(matching: PatternSpec, level: str) -> Patterns:
+def patterns_of(spec: PatternSpec, level: str) -> Patterns:
     """The kernel of a pattern.
 
     What a condition says of the event alone is asked once for each event, the rest for each way that comes
     to it; but only what stands in front of that rest, as conditions are evaluated from the left.
     """
     definitions: list[Definition] = []
-    extremes = {value.name for value in matching.values if value.function in ("min", "max")}
-    for number, variable in enumerate(matching.variables):
-        own = {v.name for v in matching.values if (v.function, v.variable) == ("last", number)}
+    extremes = {value.name for value in spec.values if value.function in ("min", "max")}
+    for number, variable in enumerate(spec.variables):
+        own = {v.name for v in spec.values if (v.function, v.variable) == ("last", number)}
         own |= set(ORDER_COLUMNS)
         parts = list(_conjuncts(variable.condition))
         alone = list(takewhile(lambda part, own=own: references(part) <= own, parts))
@@ -30,19 +30,7 @@ def patterns_of(matching: PatternSpec, level: str) -> Patterns:
         definitions.append(
             Definition(_test(alone, level) if alone else None, tuple(_test(each, level) for each in further))
         )
-    tests = [test for each in definitions for test in (each.alone, *each.further) if test is not None]
-    read = {name for test in tests for name in test.reads} | set(matching.measured)
-    return Patterns(
-        matching.keys,
-        matching.limit_ticks,
-        matching.columns,
-        tuple(variable.name for variable in matching.variables),
-        tuple(definitions),
-        matching.states,
-        tuple(value for value in matching.values if value.name in read),
-        matching.measured,
-        matching.substreams,
-    )
+    return Patterns(spec, tuple(definitions))
 
 
 def _conjuncts(condition: Expr) -> Iterator[Expr]:

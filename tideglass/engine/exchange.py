@@ -122,8 +122,7 @@ class Exchange:
         source = self._topology.op(op.source)
         if not isinstance(source, PartialOp):
             return unify(tables)
-        of_sessions = (name for names in source.grouping.session_keys for name in names or ())
-        return stack(tables, tuple(dict.fromkeys((*source.grouping.keys, *of_sessions))))
+        return stack(tables, source.spec.all_keys)
 
     def _send(self, op_id: int) -> SendOp:
         op = self._topology.op(op_id)

@@ -14,13 +14,12 @@ import pyarrow as pa
 from tideglass.connect.reference.references import References
 from tideglass.connect.reference.snapshot import ReferenceSnapshot, no_snapshot
 from tideglass.core.columns import unify
-from tideglass.core.events import Fields, Known
+from tideglass.core.events import Known
 from tideglass.core.failing import OnFailure
 from tideglass.core.types import SYSTEM_TIMESTAMP
-from tideglass.evaluate.program import Program, RowCondition
+from tideglass.evaluate.program import Program, row_condition
 from tideglass.operators.joins.reference import ReferenceJoin, ReferenceTable, by_snapshot
-from tideglass.plan.expressions import references
-from tideglass.plan.topology import ReferenceJoinSpec
+from tideglass.plan.specs import ReferenceJoinSpec
 
 #: Snapshots of one join that are kept ready: the one that holds, those late and early events meet.
 KEPT_SNAPSHOTS = 3
@@ -33,19 +32,11 @@ _tables: OrderedDict[Any, OrderedDict[ReferenceSnapshot, ReferenceTable]] = Orde
 class ReferenceLookup:
     """One join with reference data. Made once per stage; the tables are the process's."""
 
-    def __init__(self, looking_up: ReferenceJoinSpec, all_references: References, level: str) -> None:
-        self.looking_up = looking_up
+    def __init__(self, spec: ReferenceJoinSpec, all_references: References, level: str) -> None:
+        self.spec = spec
         self._references = all_references
         self._level = level
-        condition = looking_up.condition
-        self._join = ReferenceJoin(
-            looking_up.kind,
-            looking_up.left_columns,
-            looking_up.right_columns,
-            looking_up.substreams,
-            None if condition is None else RowCondition(condition, level),
-            () if condition is None else tuple(sorted(references(condition))),
-        )
+        self._join = ReferenceJoin(spec, row_condition(spec.condition, level))
 
     def run(self, rows: pa.Table, known: Known, on_failure: OnFailure | None = None) -> pa.Table:
         """The joined rows, each with the snapshot that holds at its `$ts` (A-21).
@@ -53,7 +44,7 @@ class ReferenceLookup:
         Raises EvaluationError as `ReferenceJoin.join` does, and InputError for a row before the first
         snapshot, and for a snapshot that cannot be read.
         """
-        name = self.looking_up.input
+        name = self.spec.input
         snapshots = self._references.snapshots(name, known[name])
         times = rows[SYSTEM_TIMESTAMP].to_numpy()
         parts = by_snapshot(times, [snapshot.effective_ticks for snapshot in snapshots])
@@ -68,8 +59,7 @@ class ReferenceLookup:
         return unify(made)
 
     def _table(self, snapshot: ReferenceSnapshot) -> ReferenceTable:
-        looking_up = self.looking_up
-        join = (looking_up.input, looking_up.reference, looking_up.fields, self._level)
+        join = (self.spec.input, self.spec.reference, self.spec.fields, self._level)
         kept = _tables.setdefault(join, OrderedDict())
         _tables.move_to_end(join)
         if len(_tables) > KEPT_JOINS:
@@ -83,10 +73,7 @@ class ReferenceLookup:
         return table
 
     def _read(self, snapshot: ReferenceSnapshot) -> ReferenceTable:
-        looking_up = self.looking_up
-        needed = looking_up.fields
-        fields = Fields(needed.paths, needed.whole, needed.payload_types)
-        rows = snapshot.read(looking_up.input, fields, self._level)
-        program = looking_up.reference
+        rows = snapshot.read(self.spec.input, self.spec.fields, self._level)
+        program = self.spec.reference
         made = Program(program.items, program.condition, program.keep, level=self._level).run(rows)
-        return ReferenceTable(made.combine_chunks(), looking_up.keys)
+        return ReferenceTable(made.combine_chunks(), self.spec.keys)

@@ -19,24 +19,21 @@ from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Known
 from tideglass.core.failing import Failed, OnFailure, added
 from tideglass.core.profile import part
-from tideglass.core.types import SYSTEM_TIMESTAMP, Type
 from tideglass.engine.build_patterns import patterns_of
 from tideglass.engine.reference_cache import ReferenceLookup
 from tideglass.evaluate.apply import applied
 from tideglass.evaluate.failure import located
-from tideglass.evaluate.program import Program, RowCondition
+from tideglass.evaluate.program import Program, row_condition
 from tideglass.functions.javascript import define, set_limits
 from tideglass.operators.analytic.functions import AnalyticFunctions
 from tideglass.operators.joins.interval import IntervalJoin
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State
 from tideglass.operators.windows.aggregate import WindowAggregate
-from tideglass.plan.expressions import references
 from tideglass.plan.topology import (
     AnalyticOp,
     ApplyOp,
     EmitOp,
-    Grouping,
     JoinOp,
     LookupOp,
     Op,
@@ -75,17 +72,21 @@ class Stage:
             if isinstance(op, RowsOp)
         }
         self._kernels = {
-            op.id: window_aggregate(op.grouping) for op in self.ops if isinstance(op, PartialOp | WindowOp)
+            op.id: WindowAggregate(op.spec) for op in self.ops if isinstance(op, PartialOp | WindowOp)
         }
-        self._joins = {op.id: join_of(op, topology.level) for op in self.ops if isinstance(op, JoinOp)}
+        self._joins = {
+            op.id: IntervalJoin(op.spec, row_condition(op.spec.condition, topology.level))
+            for op in self.ops
+            if isinstance(op, JoinOp)
+        }
         self._analytics = {
             op.id: AnalyticFunctions(op.specs, op.substreams) for op in self.ops if isinstance(op, AnalyticOp)
         }
         self._patterns = {
-            op.id: patterns_of(op.matching, topology.level) for op in self.ops if isinstance(op, PatternOp)
+            op.id: patterns_of(op.spec, topology.level) for op in self.ops if isinstance(op, PatternOp)
         }
         self._lookups = {
-            op.id: ReferenceLookup(op.looking_up, references, topology.level)
+            op.id: ReferenceLookup(op.spec, references, topology.level)
             for op in self.ops
             if isinstance(op, LookupOp)
         }
@@ -204,35 +205,6 @@ class Stage:
         return []
 
 
-def window_aggregate(grouping: Grouping) -> WindowAggregate:
-    """The kernel of a GROUP BY."""
-    return WindowAggregate(
-        grouping.windows,
-        grouping.keys,
-        grouping.aggregates,
-        substreams=grouping.substreams,
-        session_columns=tuple(names or () for names in grouping.session_keys),
-    )
-
-
-def join_of(op: JoinOp, level: str) -> IntervalJoin:
-    """The kernel of a join; what ON asks for beyond keys and time is a row program over pairs."""
-    joining = op.joining
-    return IntervalJoin(
-        joining.kind,
-        joining.keys,
-        joining.bounds,
-        joining.left_columns,
-        joining.right_columns,
-        joining.lower_ticks,
-        joining.upper_ticks,
-        joining.unmatched_ticks,
-        joining.substreams,
-        None if joining.condition is None else RowCondition(joining.condition, level),
-        () if joining.condition is None else tuple(sorted(references(joining.condition))),
-    )
-
-
 def least(all_progress: Sequence[Progress]) -> Progress:
     """How far event time has come where several streams meet: the least of them (`asa.md` 1.6).
 
@@ -247,35 +219,3 @@ def least(all_progress: Sequence[Progress]) -> Progress:
     keys = pc.unique(pa.concat_tables(tables)["substream"])
     ticks = np.minimum.reduce([op_progress.of(keys) for op_progress in all_progress])
     return Progress(watermark_ticks, pa.table({"substream": keys, "watermark_ticks": pa.array(ticks)}))
-
-
-def program_sql(topology: Topology) -> list[tuple[str, str]]:
-    """The SQL of every row program, for people: a title and the text.
-
-    Types belong to values, so the SQL is made chunk by chunk; it is shown here as it is for fields of
-    the types CREATE TABLE declares, text where nothing is declared, and aggregates that are numbers.
-    """
-    declared = {
-        f"$payload.{name}": type_
-        for needed in topology.fields.values()
-        for name, type_ in needed.payload_types
-    }
-    result: list[tuple[str, str]] = []
-    for op in topology.ops:
-        if not isinstance(op, RowsOp):
-            continue
-        exprs = [item.expr for item in op.rows.items]
-        exprs += [op.rows.condition] if op.rows.condition is not None else []
-        types = {name: _shown_type(name, declared) for expr in exprs for name in references(expr)}
-        types |= dict.fromkeys(op.rows.keep, Type.BIGINT)
-        program = Program(op.rows.items, op.rows.condition, op.rows.keep, level=topology.level)
-        result.append((f"program of #{op.id}", program.sql(types)))
-    return result
-
-
-def _shown_type(name: str, declared: Mapping[str, Type]) -> Type:
-    if name == SYSTEM_TIMESTAMP:
-        return Type.DATETIME
-    if name.startswith("$a") and name[2:].isdigit():
-        return Type.BIGINT
-    return declared.get(name, Type.NVARCHAR)

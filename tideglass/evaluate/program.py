@@ -207,5 +207,10 @@ class RowCondition:
         return self._program.failing(_numbered(rows))
 
 
+def row_condition(expr: Expr | None, level: str) -> RowCondition | None:
+    """The condition as a program; None if there is none."""
+    return None if expr is None else RowCondition(expr, level)
+
+
 def _numbered(rows: pa.Table) -> pa.Table:
     return rows.append_column(typed_field(_NUMBER, Type.BIGINT), pa.array(np.arange(rows.num_rows)))

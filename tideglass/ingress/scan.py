@@ -23,7 +23,7 @@ from tideglass.core.arrays import Ints, pc
 from tideglass.core.columns import canonical_text, unify
 from tideglass.core.documents import Document
 from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
-from tideglass.core.events import Chunk, Fields, Known, Rejected
+from tideglass.core.events import Chunk, Known, Rejected
 from tideglass.core.failing import Failed, added, kept_of
 from tideglass.core.iso import flat
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
@@ -228,8 +228,7 @@ class Scan:
         self.topology = topology
         self.input_name = input_name
         self.readers = tuple(r for r in topology.readers if r.input == input_name)
-        needed = topology.fields[input_name]
-        self.fields = Fields(needed.paths, needed.whole, needed.payload_types)
+        self.fields = topology.fields[input_name]
         self._stage = Stage(topology, 0, references)
         self._state_ids = state_ids(topology)
         self._scan_of = {op.reader: op.id for op in topology.at(0) if isinstance(op, ScanOp)}

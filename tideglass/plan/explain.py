@@ -9,26 +9,29 @@ from tideglass.core.time import (
     duration_text,
 )
 from tideglass.core.types import PARTITION
-from tideglass.plan.aggregate_spec import AggregateSpec
-from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import Plan
 from tideglass.plan.spans import look_back_ticks, step_spans_ticks
+from tideglass.plan.specs import (
+    AggregateSpec,
+    AnalyticSpec,
+    AnomalySpec,
+    GroupBySpec,
+    IntervalJoinSpec,
+    PatternSpec,
+    ReferenceJoinSpec,
+)
 from tideglass.plan.topology import (
     AlignedSendOp,
     AnalyticOp,
     ApplyOp,
     EmitOp,
-    Grouping,
-    IntervalJoinSpec,
     JoinOp,
     LookupOp,
     Op,
     PartialOp,
     PatternOp,
-    PatternSpec,
     ReceiveOp,
-    ReferenceJoinSpec,
     RowsOp,
     ScanOp,
     SendOp,
@@ -88,7 +91,7 @@ def explain_crossings(topology: Topology) -> tuple[CrossingText, ...]:
 def _crossing(topology: Topology, send: SendOp) -> CrossingText:
     source = topology.op(send.source)
     if isinstance(source, PartialOp):
-        grouping = source.grouping
+        grouping = source.spec
         rows = "partial aggregates: at most a row for each key and piece of a window in a batch"
         columns = (*grouping.keys, *(aggregate_text(spec) for spec in grouping.aggregates))
         names = _names(topology, source.source)
@@ -166,7 +169,7 @@ def operator_text(topology: Topology, op: Op) -> str:
             what = ", ".join(item.name for item in op.rows.items) or "nothing"
             return f"rows of #{op.source}: {what}" + (" where a condition holds" if op.rows.condition else "")
         case PartialOp():
-            return f"pre-aggregate #{op.source} for {grouping_text(op.grouping)}"
+            return f"pre-aggregate #{op.source} for {grouping_text(op.spec)}"
         case SendOp():
             by = _spread(op, _SHOWN_NAMES) if op.keys else "all to one key group"
             what = "partial aggregates" if isinstance(topology.op(op.source), PartialOp) else "rows"
@@ -175,21 +178,19 @@ def operator_text(topology: Topology, op: Op) -> str:
             return f"receive what #{op.send} sends; watermark = least of all senders"
         case WindowOp():
             sources = ", ".join(f"#{source}" for source in op.sources)
-            return (
-                f"group {sources} by {grouping_text(op.grouping)}: keeps partial aggregates per window piece"
-            )
+            return f"group {sources} by {grouping_text(op.spec)}: keeps partial aggregates per window piece"
         case JoinOp():
             left, right = (", ".join(f"#{source}" for source in side) for side in (op.left, op.right))
-            return f"{op.joining.kind} join of {left} with {right} by {joining_text(op.joining)}"
+            return f"{op.spec.kind} join of {left} with {right} by {join_text(op.spec)}"
         case LookupOp():
-            return f"{op.looking_up.kind} join of #{op.source} with {looking_up_text(op.looking_up)}"
+            return f"{op.spec.kind} join of #{op.source} with {reference_join_text(op.spec)}"
         case AnalyticOp():
             sources = ", ".join(f"#{source}" for source in op.sources)
             calls = ", ".join(analytic_text(spec) for spec in op.specs)
             return f"{calls} of {sources}: keeps rows ahead of the watermark, and those looked back at"
         case PatternOp():
             sources = ", ".join(f"#{source}" for source in op.sources)
-            return f"match {matching_text(op.matching)} among {sources}: keeps events a match may be made of"
+            return f"match {pattern_text(op.spec)} among {sources}: keeps events a match may be made of"
         case ApplyOp():
             what = "element" if op.function == "getarrayelements" else "field"
             kept = ", or one with NULLs" if op.outer else ""
@@ -198,26 +199,26 @@ def operator_text(topology: Topology, op: Op) -> str:
             return f"rows of #{op.source} into {op.output}"
 
 
-def joining_text(joining: IntervalJoinSpec) -> str:
+def join_text(spec: IntervalJoinSpec) -> str:
     """What brings the rows of a join together, and how long they are kept for it."""
-    keys = ", ".join(joining.keys) or "nothing but time"
-    earlier, later = max(0, -joining.lower_ticks), max(0, joining.upper_ticks)
+    keys = ", ".join(spec.keys) or "nothing but time"
+    earlier, later = max(0, -spec.lower_ticks), max(0, spec.upper_ticks)
     return f"{keys}: keeps left rows for {duration_text(later)}, right rows for {duration_text(earlier)}" + (
-        "; the rest of ON is a condition on pairs" if joining.condition is not None else ""
+        "; the rest of ON is a condition on pairs" if spec.condition is not None else ""
     )
 
 
-def matching_text(matching: PatternSpec) -> str:
+def pattern_text(spec: PatternSpec) -> str:
     """The pattern as it was written, how long a match may last, and whose events it is of."""
-    by = " by " + ", ".join(matching.keys) if matching.keys else ""
-    return f"{matching.text} within {duration_text(matching.limit_ticks)}{by}"
+    by = " by " + ", ".join(spec.keys) if spec.keys else ""
+    return f"{spec.text} within {duration_text(spec.limit_ticks)}{by}"
 
 
-def looking_up_text(looking_up: ReferenceJoinSpec) -> str:
+def reference_join_text(spec: ReferenceJoinSpec) -> str:
     """The reference data of a join, and how its rows are found."""
-    found = "by " + ", ".join(looking_up.keys) if looking_up.keys else "by looking at every row of it"
-    more = "; the rest of ON is a condition on pairs" if looking_up.keys and looking_up.condition else ""
-    return f"reference data {looking_up.input} {found}: kept once in every worker{more}"
+    found = "by " + ", ".join(spec.keys) if spec.keys else "by looking at every row of it"
+    more = "; the rest of ON is a condition on pairs" if spec.keys and spec.condition else ""
+    return f"reference data {spec.input} {found}: kept once in every worker{more}"
 
 
 def analytic_text(spec: AnalyticSpec) -> str:
@@ -232,7 +233,7 @@ def analytic_text(spec: AnalyticSpec) -> str:
     return f"{what} within {duration_text(spec.length_ticks)}{by}{when}"
 
 
-def grouping_text(grouping: Grouping) -> str:
+def grouping_text(grouping: GroupBySpec) -> str:
     windows = ", ".join(window.text for window in grouping.windows)
     keys = ", ".join(grouping.keys)
     return windows + (f" and {keys}" if keys else "")

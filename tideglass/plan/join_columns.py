@@ -25,7 +25,8 @@ from tideglass.plan.expressions import (
     walk,
 )
 from tideglass.plan.nodes import Named
-from tideglass.plan.topology import JoinOp, LookupOp, Op, ReferenceJoinSpec, RowProgram, RowsOp
+from tideglass.plan.specs import ReferenceJoinSpec, RowProgram
+from tideglass.plan.topology import JoinOp, LookupOp, Op, RowsOp
 
 _OF_THE_PAIR = frozenset((*ORDER_COLUMNS, SUBSTREAM))
 
@@ -68,12 +69,12 @@ def settle_join(ops: list[Op], sides: JoinSides) -> None:
     """Gives a join and the programs before it the columns it needs, and its readers their names."""
     join = ops[sides.join_op]
     assert isinstance(join, JoinOp | LookupOp)
-    condition = join.joining.condition if isinstance(join, JoinOp) else join.looking_up.condition
+    condition = join.spec.condition
     readers = [op for op in ops if isinstance(op, RowsOp) and op.source == join.id]
     exprs = [expr for reader in readers for expr in _exprs(reader.rows)]
     exprs += [] if condition is None else [condition]
     columns = _columns(exprs)
-    for bound in join.joining.bounds if isinstance(join, JoinOp) else ():
+    for bound in join.spec.bounds if isinstance(join, JoinOp) else ():
         if bound.base != SYSTEM_TIMESTAMP:
             columns.setdefault(bound.base, Ref(bound.base))
     names: dict[Expr, str] = {expr: name for name, expr in columns.items() if isinstance(expr, Path)}
@@ -83,14 +84,11 @@ def settle_join(ops: list[Op], sides: JoinSides) -> None:
     left = {n: e for n, e in columns.items() if n not in right}
     condition = None if condition is None else _read(condition, names)
     if isinstance(join, JoinOp):
-        joining = replace(
-            join.joining, condition=condition, left_columns=tuple(left), right_columns=tuple(right)
-        )
-        ops[join.id] = replace(join, joining=joining)
+        spec = replace(join.spec, condition=condition, left_columns=tuple(left), right_columns=tuple(right))
+        ops[join.id] = replace(join, spec=spec)
     else:
-        ops[join.id] = replace(
-            join, looking_up=_settled(join.looking_up, sides.right[0], condition, left, right)
-        )
+        spec = _settled(join.spec, sides.right[0], condition, left, right)
+        ops[join.id] = replace(join, spec=spec)
     for own, chosen in ((sides.left, left), (sides.right, right)):
         for side in own:
             if side.rows_op is None:
@@ -102,25 +100,25 @@ def settle_join(ops: list[Op], sides: JoinSides) -> None:
 
 
 def _settled(
-    looking_up: ReferenceJoinSpec,
+    spec: ReferenceJoinSpec,
     side: Side,
     condition: Expr | None,
     left: Mapping[str, Expr],
     right: Mapping[str, Expr],
 ) -> ReferenceJoinSpec:
     """The lookup with its columns, those of the reference data made of what their decoder delivers."""
-    items = (*looking_up.reference.items, *(Named(name, side.expr(expr)) for name, expr in right.items()))
+    items = (*spec.reference.items, *(Named(name, side.expr(expr)) for name, expr in right.items()))
     exprs = [item.expr for item in items]
     paths = {path for expr in exprs for path in payload_fields(expr)}
     program = tuple(Named(item.name, fields_to_columns(item.expr)) for item in items)
     whole = any(PAYLOAD in references(item.expr) for item in program)
     return replace(
-        looking_up,
+        spec,
         condition=condition,
         left_columns=tuple(left),
         right_columns=tuple(right),
-        reference=replace(looking_up.reference, items=program),
-        fields=replace(looking_up.fields, paths=tuple(sorted(paths)), whole=whole),
+        reference=replace(spec.reference, items=program),
+        fields=replace(spec.fields, paths=tuple(sorted(paths)), whole=whole),
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tideglass.core.events import Fields
 from tideglass.core.types import EVENT_ID, PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.plan.expressions import (
     Expr,
@@ -46,7 +47,13 @@ from tideglass.plan.nodes import (
 )
 from tideglass.plan.policies import Policies
 from tideglass.plan.pruning import by_field_columns, pruned
-from tideglass.plan.specs import aggregate_spec, analytic_specs, matching_of
+from tideglass.plan.specs import (
+    GroupBySpec,
+    IntervalJoinSpec,
+    PatternSpec,
+    ReferenceJoinSpec,
+    RowProgram,
+)
 from tideglass.plan.streams import (
     Meeting,
     Stream,
@@ -57,24 +64,19 @@ from tideglass.plan.streams import (
     still_together,
     together_under,
 )
+from tideglass.plan.to_columns import aggregate_spec, analytic_specs, pattern_spec
 from tideglass.plan.topology import (
     AlignedSendOp,
     AnalyticOp,
     ApplyOp,
     EmitOp,
-    Grouping,
-    InputFields,
-    IntervalJoinSpec,
     JoinOp,
     LookupOp,
     Op,
     PartialOp,
     PatternOp,
-    PatternSpec,
     Reader,
     ReceiveOp,
-    ReferenceJoinSpec,
-    RowProgram,
     RowsOp,
     ScanOp,
     SendOp,
@@ -243,13 +245,13 @@ class _Placer:
     def pattern(self, node: Match) -> Stream:
         branches = self.streams(node.child)
         items: dict[str, Expr] = {}
-        matching = matching_of(node, items, branches[0].substreams)
-        meeting, sources = self.met(branches, items, matching.keys)
-        op = self.add(PatternOp(self.next, meeting.level, sources, matching))
-        held = [_measures_of(node, matching, name) for name in meeting.routing]
+        spec = pattern_spec(node, items, branches[0].substreams)
+        meeting, sources = self.met(branches, items, spec.keys)
+        op = self.add(PatternOp(self.next, meeting.level, sources, spec))
+        held = [_measures_of(node, spec, name) for name in meeting.routing]
         columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         together = tuple(held) if all(held) else None
-        return Stream(op, meeting.level, columns, None, None, together, matching.substreams, meeting.aligned)
+        return Stream(op, meeting.level, columns, None, None, together, spec.substreams, meeting.aligned)
 
     def met(
         self, branches: Sequence[Stream], items: Mapping[str, Expr], keys: tuple[str, ...]
@@ -321,21 +323,22 @@ class _Placer:
             sides.append(replace(side, rows_op=source))
             sources.append(self.brought(source, stream.level, meeting) if stream.level < level else source)
         own_time = node.left_prefix + SYSTEM_TIMESTAMP
-        joining = IntervalJoinSpec(
-            node.kind,
-            keys,
-            tuple(replace(b, base=SYSTEM_TIMESTAMP) if b.base == own_time else b for b in node.bounds),
-            node.condition,
-            (),
-            (),
-            node.lower_ticks,
-            node.upper_ticks,
-            node.unmatched_ticks,
-            streams[0][0].substreams,
+        substreams = streams[0][0].substreams
+        spec = IntervalJoinSpec(
+            kind=node.kind,
+            keys=keys,
+            bounds=tuple(replace(b, base=SYSTEM_TIMESTAMP) if b.base == own_time else b for b in node.bounds),
+            condition=node.condition,
+            left_columns=(),
+            right_columns=(),
+            lower_ticks=node.lower_ticks,
+            upper_ticks=node.upper_ticks,
+            unmatched_ticks=node.unmatched_ticks,
+            substreams=substreams,
         )
         count_left = len(left)
         lefts, rights = tuple(sources[:count_left]), tuple(sources[count_left:])
-        join = self.add(JoinOp(self.next, level, lefts, rights, joining))
+        join = self.add(JoinOp(self.next, level, lefts, rights, spec))
         own_sides = tuple(sides[:count_left]), tuple(sides[count_left:])
         self.joins.append(JoinSides(join, node.right_prefix, *own_sides))
         # an unmatched left row has no right values, though it lies where its own key says
@@ -346,7 +349,7 @@ class _Placer:
             # a join under this one, whose columns have the same names: what was equal there is equal here
             together = tuple(a | b for a, b in zip(together, first.together or (), strict=True))
         columns: dict[str, Expr] = {name: Ref(name) for name in node.columns}
-        return Stream(join, level, columns, None, None, together, joining.substreams, meeting.aligned)
+        return Stream(join, level, columns, None, None, together, substreams, meeting.aligned)
 
     def lookup(self, stream: Stream, node: Lookup) -> Stream:
         """Rows meet reference data wherever they are: every task has it whole."""
@@ -363,19 +366,18 @@ class _Placer:
                 self.next, stream.level, stream.op, RowProgram(ours, stream.condition, kept_columns(stream))
             )
         )
-        fields = InputFields((), False, node.payload_types)
-        looking_up = ReferenceJoinSpec(
-            node.input,
-            node.kind,
-            keys,
-            node.condition,
-            (),
-            (),
-            RowProgram(theirs, None, ()),
-            fields,
-            stream.substreams,
+        spec = ReferenceJoinSpec(
+            input=node.input,
+            kind=node.kind,
+            keys=keys,
+            condition=node.condition,
+            left_columns=(),
+            right_columns=(),
+            reference=RowProgram(theirs, None, ()),
+            fields=Fields(payload_types=node.payload_types),
+            substreams=stream.substreams,
         )
-        op = self.add(LookupOp(self.next, stream.level, rows, looking_up))
+        op = self.add(LookupOp(self.next, stream.level, rows, spec))
         self.joins.append(JoinSides(op, node.right_prefix, (replace(left, rows_op=rows),), (right,)))
         return Stream(
             op,
@@ -400,7 +402,7 @@ class _Placer:
             self.add(EmitOp(self.next, stream.level, rows, output))
 
 
-def _grouping(node: Aggregate, substreams: bool) -> tuple[tuple[Named, ...], Grouping, tuple[str, ...]]:
+def _grouping(node: Aggregate, substreams: bool) -> tuple[tuple[Named, ...], GroupBySpec, tuple[str, ...]]:
     """What a GROUP BY computes per row (equal expressions once), its grouping, and its routing keys."""
     items: list[Named] = list(node.keys)
     by_expr: dict[Expr, str] = {}
@@ -418,7 +420,9 @@ def _grouping(node: Aggregate, substreams: bool) -> tuple[tuple[Named, ...], Gro
         for window in node.windows
     )
     keys = tuple(key.name for key in node.keys)
-    grouping = Grouping(node.windows, keys, aggregates, sessions, substreams)
+    grouping = GroupBySpec(
+        windows=node.windows, keys=keys, aggregates=aggregates, session_keys=sessions, substreams=substreams
+    )
     return tuple(items), grouping, _routing(keys, sessions)
 
 
@@ -433,11 +437,11 @@ def _routing(keys: tuple[str, ...], sessions: tuple[tuple[str, ...] | None, ...]
     return tuple(key for key in keys if all(names is None or key in names for names in sessions))
 
 
-def _measures_of(node: Match, matching: PatternSpec, key: str) -> frozenset[Expr]:
+def _measures_of(node: Match, spec: PatternSpec, key: str) -> frozenset[Expr]:
     """The measures that hold a key of PARTITION BY: those of an event every match has."""
     return frozenset(
         Ref(value.name)
-        for value in matching.values
+        for value in spec.values
         if value.name in node.measured
         and value.function in ("first", "last")
         and value.arg == Ref(key)
@@ -501,9 +505,9 @@ def _with_field_columns(op: Op, placer: _Placer) -> Op:
     return replace(op, rows=by_field_columns(op.rows))
 
 
-def _fields(placer: _Placer) -> dict[str, InputFields]:
+def _fields(placer: _Placer) -> dict[str, Fields]:
     """What each input's decoder must deliver, over all readers of the input."""
-    result: dict[str, InputFields] = {}
+    result: dict[str, Fields] = {}
     for scan, reader in placer.readers.items():
         exprs: list[Expr] = [*([scan.timestamp] if scan.timestamp is not None else []), *scan.over]
         scan_id = placer.scans[reader.id]
@@ -515,8 +519,8 @@ def _fields(placer: _Placer) -> dict[str, InputFields]:
         event_ids = (EVENT_ID,) in paths
         paths.discard((EVENT_ID,))
         whole = any(PAYLOAD in references(fields_to_columns(expr)) for expr in exprs)
-        before = result.get(scan.input, InputFields((), False, scan.payload_types))
-        result[scan.input] = InputFields(
+        before = result.get(scan.input, Fields(payload_types=scan.payload_types))
+        result[scan.input] = Fields(
             tuple(sorted(paths | set(before.paths))),
             whole or before.whole,
             scan.payload_types,

@@ -24,7 +24,8 @@ from tideglass.plan.expressions import (
     substitute,
 )
 from tideglass.plan.nodes import Named
-from tideglass.plan.topology import AnalyticOp, ApplyOp, Op, PatternOp, ReceiveOp, RowProgram, RowsOp, SendOp
+from tideglass.plan.specs import RowProgram
+from tideglass.plan.topology import AnalyticOp, ApplyOp, Op, PatternOp, ReceiveOp, RowsOp, SendOp
 
 
 @dataclass(slots=True)
@@ -69,11 +70,11 @@ def pruned(ops: Sequence[Op]) -> list[Op]:
                     want(source, (wanted.names - made) | own, wanted.fields.values())
             case PatternOp():
                 read = set() if wanted is None else wanted.names
-                measured = tuple(name for name in op.matching.measured if name in read)
-                matching = replace(op.matching, measured=measured)
-                result[op.id] = replace(op, matching=matching)
+                measured = tuple(name for name in op.spec.measured if name in read)
+                spec = replace(op.spec, measured=measured)
+                result[op.id] = replace(op, spec=spec)
                 for source in op.sources:
-                    want(source, matching.columns, ())
+                    want(source, spec.columns, ())
             case ApplyOp():
                 wanted = wanted or _Needed()
                 want(op.source, (wanted.names - set(op.made)) | {op.argument}, wanted.fields.values())

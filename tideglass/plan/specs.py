@@ -1,92 +1,266 @@
-"""Functions of a plan over columns: what their arguments, keys and conditions are called when evaluated."""
+"""What operators are told: GROUP BY, functions, joins and patterns with all names resolved to columns.
+
+A spec is plain data. It is part of the topology, travels to every task, and what it says is hashed into the
+fingerprint of its operator's state; the kernel that computes it is made from it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 
-from tideglass.core.types import ORDER_COLUMNS, PAYLOAD
-from tideglass.plan.aggregate_spec import AggregateSpec
-from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
-from tideglass.plan.expressions import Expr, Path, Ref, field_column
-from tideglass.plan.nodes import AggregateCall, Analytic, AnalyticCall, Match
-from tideglass.plan.topology import PatternSpec
+from tideglass.core.errors import Span
+from tideglass.core.events import Fields
+from tideglass.core.tags import tag
+from tideglass.plan.expressions import Expr, Ref, references
+from tideglass.plan.nodes import (
+    USERS,
+    AnomalyModel,
+    MatchedValue,
+    Named,
+    PatternState,
+    PatternVariable,
+    TimeBound,
+)
+from tideglass.plan.windows import Window
 
-
-class Evaluated:
-    """The columns of the rows an operator reads: each expression has one, which is added to `items`."""
-
-    def __init__(self, items: dict[str, Expr]) -> None:
-        self.items = items
-        self._by_expr: dict[Expr, str] = {}
-
-    def column(self, expr: Expr) -> str:
-        """The column that holds the expression."""
-        match expr:
-            case Ref(name=name) if name != PAYLOAD:
-                if name not in ORDER_COLUMNS:  # those go with every row
-                    self.items[name] = expr
-                return name
-            case Path(base=Ref(name=name), keys=keys) if name == PAYLOAD:
-                self.items[field_column(keys)] = expr
-                return field_column(keys)
-            case _:
-                if expr not in self._by_expr:
-                    self._by_expr[expr] = f"$x{len(self._by_expr)}"
-                    self.items[self._by_expr[expr]] = expr
-                return self._by_expr[expr]
+SUMS = ("sum", "avg")
+SPREADS = ("var", "varp", "stdev", "stdevp")
+EXTREMES = ("min", "max")
+PERCENTILES = ("percentile_cont", "percentile_disc")
+TOPS = ("collecttop", "topone")
+FUNCTIONS = ("count", *SUMS, *SPREADS, *EXTREMES, *PERCENTILES, "collect", *TOPS)
 
 
-def aggregate_spec(name: str, call: AggregateCall, column: Callable[[Expr], str]) -> AggregateSpec:
-    """The aggregate over evaluated columns; `column` says which one holds an expression."""
-    return AggregateSpec(
-        function=call.function,
-        name=name,
-        arg=None if call.arg is None else column(call.arg),
-        order_by=tuple((column(expr), descending) for expr, descending in call.order_by),
-        distinct=call.distinct,
-        constant=call.constant,
-        as_text=call.as_text,
-        span=call.span,
-    )
+@tag("Rows")
+@dataclass(frozen=True, slots=True)
+class RowProgram:
+    """A row program: the rows for which `condition` holds, with the columns `items`.
+
+    keep: columns of the engine's own that are passed on as they are.
+    """
+
+    items: tuple[Named, ...]
+    condition: Expr | None
+    keep: tuple[str, ...]
 
 
-def analytic_specs(
-    node: Analytic, items: dict[str, Expr]
-) -> tuple[tuple[AnalyticSpec, ...], tuple[str, ...]]:
-    """The calls over columns of the rows, and the keys all of them have; adds what they read to `items`."""
-    column = Evaluated(items).column
-
-    def optional(expr: Expr | None) -> str | None:
-        return None if expr is None else column(expr)
-
-    def spec(name: str, call: AnalyticCall) -> AnalyticSpec:
-        # computed columns are numbered in this order, and their names are part of what state goes by
-        arg, default = optional(call.arg), optional(call.default)
-        keys = tuple(dict.fromkeys(column(key) for key in call.partition_by))
-        when = optional(call.when)
-        made = AnalyticSpec(name, call.function, call.length_ticks, keys, when, arg, call.offset, default)
-        if call.model is not None:
-            return AnomalySpec(
-                name, call.function, call.length_ticks, keys, when, arg, model=call.model, span=call.span
-            )
-        if call.aggregate is not None:
-            return replace(made, aggregate=aggregate_spec(name, call.aggregate, column))
-        return made
-
-    specs = tuple(spec(name, call) for name, call in node.calls)
-    keys = tuple(key for key in specs[0].keys if all(key in spec.keys for spec in specs))
-    return specs, keys
+# ---------------------------------------------------------------- GROUP BY
 
 
-def matching_of(node: Match, items: dict[str, Expr], substreams: bool) -> PatternSpec:
-    """The pattern over columns of the rows; adds what it reads to `items`."""
-    evaluated = Evaluated(items)
-    keys = tuple(dict.fromkeys(evaluated.column(key) for key in node.partition_by))
-    values = tuple(
-        value if value.arg is None else replace(value, arg=Ref(evaluated.column(value.arg)))
-        for value in node.values
-    )
-    return PatternSpec(
-        keys, node.limit_ticks, node.variables, node.states, values, node.measured, substreams, node.text
-    )
+@tag("AggregateSpec")
+@dataclass(frozen=True, slots=True)
+class AggregateSpec:
+    """An aggregate over evaluated columns.
+
+    name: of the result column. arg: column of the argument; None only for COUNT(*).
+    order_by: columns of ORDER BY and whether descending. constant: p of a percentile, n of CollectTop.
+    as_text: MIN and MAX of an explicit cast to nvarchar(max) compare text by code point.
+    span: the call in the query, for errors.
+    """
+
+    name: str
+    function: str
+    arg: str | None = None
+    order_by: tuple[tuple[str, bool], ...] = ()
+    distinct: bool = False
+    constant: int | float | None = None
+    as_text: bool = False
+    span: Span = dataclass_field(default_factory=Span, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.function not in FUNCTIONS and not self.is_users:
+            raise ValueError(f"{self.function} is no aggregate of the window kernels")
+        if self.arg is None and self.function != "count":
+            raise ValueError(f"{self.function} needs an argument column")
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is a user's own, in JavaScript."""
+        return self.function.startswith(USERS)
+
+    def cell(self, kind: str) -> str:
+        """Full name of a cell of this aggregate's argument."""
+        return f"{self.arg}|{kind}"
+
+    def number_cell(self, place: int) -> str:
+        """The cell with the first number of a column of ORDER BY."""
+        return f"{self.name}|min.number{place}"
+
+    def time_cell(self, place: int) -> str:
+        """The cell with its first time."""
+        return f"{self.name}|min.time{place}"
+
+    @property
+    def top_cell(self) -> str:
+        limit = 1 if self.function == "topone" else int(self.constant or 0)
+        return f"{self.name}|top.{limit}"
+
+
+@tag("Grouping")
+@dataclass(frozen=True, slots=True)
+class GroupBySpec:
+    """A GROUP BY with all names resolved to columns.
+
+    windows: several if the query says `Windows(...)`.
+    keys: columns of the grouping keys.
+    aggregates: their `arg` is a column of the rows.
+    session_keys: per window, the columns a session window is partitioned by; empty for one session over all
+        rows, None for other windows.
+    substreams: rows have `$substream`.
+    """
+
+    windows: tuple[Window, ...]
+    keys: tuple[str, ...]
+    aggregates: tuple[AggregateSpec, ...]
+    session_keys: tuple[tuple[str, ...] | None, ...]
+    substreams: bool
+
+    @property
+    def all_keys(self) -> tuple[str, ...]:
+        """The grouping keys, and what sessions are partitioned by."""
+        of_sessions = (name for names in self.session_keys for name in names or ())
+        return tuple(dict.fromkeys((*self.keys, *of_sessions)))
+
+
+# ---------------------------------------------------------------- functions of earlier rows
+
+
+@tag("AnalyticSpec")
+@dataclass(frozen=True, slots=True)
+class AnalyticSpec:
+    """An analytic function over evaluated columns.
+
+    name: of the result column. function: `lag`, `last`, `isfirst` or that of `aggregate`. length_ticks:
+    LIMIT DURATION, or the interval of ISFIRST. keys, when: PARTITION BY and WHEN. arg, default: LAG, LAST.
+    """
+
+    name: str
+    function: str
+    length_ticks: int
+    keys: tuple[str, ...] = ()
+    when: str | None = None
+    arg: str | None = None
+    offset: int = 1
+    default: str | None = None
+    aggregate: AggregateSpec | None = None
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        """Columns of earlier rows it reads, keys aside."""
+        if self.aggregate is None:
+            return () if self.arg is None else (self.arg,)
+        names = [] if self.aggregate.arg is None else [self.aggregate.arg]
+        return tuple(dict.fromkeys((*names, *(name for name, _ in self.aggregate.order_by))))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns it reads."""
+        single = [name for name in (self.when, self.default) if name is not None]
+        return (*self.keys, *self.kept_columns, *single)
+
+    @property
+    def depth(self) -> int:
+        """How many matching rows of a key, the latest ones, a later row may look at."""
+        return self.offset if self.function == "lag" else 1
+
+
+@tag("AnomalySpec")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnomalySpec(AnalyticSpec):
+    """A detector of anomalies in the column `arg`; a row whose value is NULL does not match."""
+
+    model: AnomalyModel
+    span: Span = dataclass_field(default_factory=Span, compare=False, repr=False)
+
+    @property
+    def kept_columns(self) -> tuple[str, ...]:
+        return ()  # numbers in place of the argument: see `_watched`
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        single = [name for name in (self.when, self.arg) if name is not None]
+        return (*self.keys, *single)
+
+    @property
+    def depth(self) -> int:
+        return self.model.history_size
+
+    @property
+    def logs_column(self) -> str:
+        """Kept of a row: the logarithm of how probable it was."""
+        return f"{self.name}.log"
+
+
+# ---------------------------------------------------------------- patterns and joins
+
+
+@tag("Matching")
+@dataclass(frozen=True, slots=True)
+class PatternSpec:
+    """A MATCH_RECOGNIZE with all names resolved to columns; see `plan.nodes.Match`.
+
+    keys: of PARTITION BY. values: their `arg` is a column of the rows.
+    """
+
+    keys: tuple[str, ...]
+    limit_ticks: int
+    variables: tuple[PatternVariable, ...]
+    states: tuple[PatternState, ...]
+    values: tuple[MatchedValue, ...]
+    measured: tuple[str, ...]
+    substreams: bool
+    text: str = dataclass_field(default="", compare=False, repr=False)
+
+    @property
+    def values_read(self) -> tuple[MatchedValue, ...]:
+        """Those of `values` that a condition tests or a measure hands on."""
+        tested = {name for variable in self.variables for name in references(variable.condition)}
+        return tuple(value for value in self.values if value.name in tested or value.name in self.measured)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the rows it reads, besides those of the order."""
+        args = (value.arg.name for value in self.values_read if isinstance(value.arg, Ref))
+        return tuple(dict.fromkeys((*self.keys, *args)))
+
+
+@tag("Joining")
+@dataclass(frozen=True, slots=True)
+class IntervalJoinSpec:
+    """A join of streams with all names resolved to columns; see `plan.nodes.Join`.
+
+    keys: columns of both sides. bounds: their `base` is a column of the left rows. condition: over the
+    columns of a pair, which are `left_columns` and `right_columns`.
+    """
+
+    kind: str
+    keys: tuple[str, ...]
+    bounds: tuple[TimeBound, ...]
+    condition: Expr | None
+    left_columns: tuple[str, ...]
+    right_columns: tuple[str, ...]
+    lower_ticks: int
+    upper_ticks: int
+    unmatched_ticks: int
+    substreams: bool
+
+
+@tag("LookingUp")
+@dataclass(frozen=True, slots=True)
+class ReferenceJoinSpec:
+    """A join with reference data with all names resolved to columns; see `plan.nodes.Lookup`.
+
+    keys: columns of both sides. reference: the row program that makes keys and `right_columns` of what
+    `fields` says the decoder of the reference input delivers. condition: over the columns of a pair.
+    """
+
+    input: str
+    kind: str
+    keys: tuple[str, ...]
+    condition: Expr | None
+    left_columns: tuple[str, ...]
+    right_columns: tuple[str, ...]
+    reference: RowProgram
+    fields: Fields
+    substreams: bool

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tideglass.core.types import ORDER_COLUMNS, PARTITION, PAYLOAD, SUBSTREAM
 from tideglass.plan.expressions import Expr, Path, Ref
 from tideglass.plan.nodes import Lookup
-from tideglass.plan.topology import RowProgram
+from tideglass.plan.specs import RowProgram
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,28 +15,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tideglass.core.errors import InputError, Source
+from tideglass.core.events import Fields
 from tideglass.core.limits import Limits
-from tideglass.core.tags import added_field, tag
-from tideglass.core.types import PARTITION, Type
-from tideglass.plan.aggregate_spec import AggregateSpec
-from tideglass.plan.analytic_spec import AnalyticSpec
-from tideglass.plan.expressions import Expr, Ref, references
-from tideglass.plan.nodes import MatchedValue, Named, PatternState, PatternVariable, TimeBound
+from tideglass.core.tags import added_field, renamed_field, tag
+from tideglass.core.types import PARTITION
+from tideglass.plan.expressions import Expr, references
 from tideglass.plan.policies import Policies
-from tideglass.plan.windows import Window
-
-
-@tag("Rows")
-@dataclass(frozen=True, slots=True)
-class RowProgram:
-    """A row program: the rows for which `condition` holds, with the columns `items`.
-
-    keep: columns of the engine's own that are passed on as they are.
-    """
-
-    items: tuple[Named, ...]
-    condition: Expr | None
-    keep: tuple[str, ...]
+from tideglass.plan.specs import (
+    AnalyticSpec,
+    GroupBySpec,
+    IntervalJoinSpec,
+    PatternSpec,
+    ReferenceJoinSpec,
+    RowProgram,
+)
 
 
 @tag("Reader")
@@ -88,22 +80,6 @@ class RowsOp:
     rows: RowProgram
 
 
-@tag("Grouping")
-@dataclass(frozen=True, slots=True)
-class Grouping:
-    """A GROUP BY with all names resolved to columns.
-
-    keys: group key columns. session_keys: per window, the columns a session window is partitioned by
-    (None for other windows, empty for one session over all rows).
-    """
-
-    windows: tuple[Window, ...]
-    keys: tuple[str, ...]
-    aggregates: tuple[AggregateSpec, ...]
-    session_keys: tuple[tuple[str, ...] | None, ...]
-    substreams: bool
-
-
 @tag("PartialOp")
 @dataclass(frozen=True, slots=True)
 class PartialOp:
@@ -112,7 +88,7 @@ class PartialOp:
     id: int
     level: int
     source: int
-    grouping: Grouping
+    spec: GroupBySpec = renamed_field("grouping")
 
 
 @tag("SendOp")
@@ -154,7 +130,7 @@ class WindowOp:
     id: int
     level: int
     sources: tuple[int, ...]
-    grouping: Grouping
+    spec: GroupBySpec = renamed_field("grouping")
 
 
 @tag("AnalyticOp")
@@ -172,32 +148,6 @@ class AnalyticOp:
     substreams: bool
 
 
-@tag("Matching")
-@dataclass(frozen=True, slots=True)
-class PatternSpec:
-    """A MATCH_RECOGNIZE with all names resolved to columns; see `plan.nodes.Match`.
-
-    keys: of PARTITION BY. values: their `arg` is a column of the rows.
-    """
-
-    keys: tuple[str, ...]
-    limit_ticks: int
-    variables: tuple[PatternVariable, ...]
-    states: tuple[PatternState, ...]
-    values: tuple[MatchedValue, ...]
-    measured: tuple[str, ...]
-    substreams: bool
-    text: str = field(default="", compare=False, repr=False)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the rows it reads."""
-        tested = {name for variable in self.variables for name in references(variable.condition)}
-        read = [value for value in self.values if value.name in tested or value.name in self.measured]
-        args = (value.arg.name for value in read if isinstance(value.arg, Ref))
-        return tuple(dict.fromkeys((*self.keys, *args)))
-
-
 @tag("PatternOp")
 @dataclass(frozen=True, slots=True)
 class PatternOp:
@@ -206,7 +156,7 @@ class PatternOp:
     id: int
     level: int
     sources: tuple[int, ...]
-    matching: PatternSpec
+    spec: PatternSpec = renamed_field("matching")
 
 
 @tag("ApplyOp")
@@ -223,27 +173,6 @@ class ApplyOp:
     outer: bool
 
 
-@tag("Joining")
-@dataclass(frozen=True, slots=True)
-class IntervalJoinSpec:
-    """A join of streams with all names resolved to columns; see `plan.nodes.Join`.
-
-    keys: columns of both sides. bounds: their `base` is a column of the left rows. condition: over the
-    columns of a pair, which are `left_columns` and `right_columns`.
-    """
-
-    kind: str
-    keys: tuple[str, ...]
-    bounds: tuple[TimeBound, ...]
-    condition: Expr | None
-    left_columns: tuple[str, ...]
-    right_columns: tuple[str, ...]
-    lower_ticks: int
-    upper_ticks: int
-    unmatched_ticks: int
-    substreams: bool
-
-
 @tag("JoinOp")
 @dataclass(frozen=True, slots=True)
 class JoinOp:
@@ -253,41 +182,7 @@ class JoinOp:
     level: int
     left: tuple[int, ...]
     right: tuple[int, ...]
-    joining: IntervalJoinSpec
-
-
-@tag("InputFields")
-@dataclass(frozen=True, slots=True)
-class InputFields:
-    """What the decoder of an input has to deliver: single fields, and whether the whole payload.
-
-    event_ids: the scan is to make EVENT_ID too, which no decoder delivers.
-    """
-
-    paths: tuple[tuple[str, ...], ...]
-    whole: bool
-    payload_types: tuple[tuple[str, Type], ...] = ()
-    event_ids: bool = added_field(default=False)
-
-
-@tag("LookingUp")
-@dataclass(frozen=True, slots=True)
-class ReferenceJoinSpec:
-    """A join with reference data with all names resolved to columns; see `plan.nodes.Lookup`.
-
-    keys: columns of both sides. reference: the row program that makes keys and `right_columns` of what
-    `fields` says the decoder of the reference input delivers. condition: over the columns of a pair.
-    """
-
-    input: str
-    kind: str
-    keys: tuple[str, ...]
-    condition: Expr | None
-    left_columns: tuple[str, ...]
-    right_columns: tuple[str, ...]
-    reference: RowProgram
-    fields: InputFields
-    substreams: bool
+    spec: IntervalJoinSpec = renamed_field("joining")
 
 
 @tag("LookupOp")
@@ -298,7 +193,7 @@ class LookupOp:
     id: int
     level: int
     source: int
-    looking_up: ReferenceJoinSpec
+    spec: ReferenceJoinSpec = renamed_field("looking_up")
 
 
 @tag("EmitOp")
@@ -339,7 +234,7 @@ class Topology:
 
     ops: tuple[Op, ...]
     readers: tuple[Reader, ...]
-    fields: dict[str, InputFields]
+    fields: dict[str, Fields]
     outputs: tuple[str, ...]
     key_groups: int
     level: str = "1.2"
@@ -351,7 +246,7 @@ class Topology:
     @property
     def references(self) -> tuple[str, ...]:
         """The reference inputs that are read."""
-        found = (op.looking_up.input for op in self.ops if isinstance(op, LookupOp))
+        found = (op.spec.input for op in self.ops if isinstance(op, LookupOp))
         return tuple(dict.fromkeys(found))
 
     @property

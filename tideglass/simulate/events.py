@@ -9,7 +9,6 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tideglass.core.errors import ProjectError
-from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
 from tideglass.core.rows import rows_of
 from tideglass.core.types import ARRIVAL, Type
@@ -53,8 +52,7 @@ def recorded_events(job: JobPlan, reader: Reader, partition: str, limit: int) ->
     """
     files = job.inputs[reader.input]
     end = files.latest({}, _BYTES).get(partition, [])
-    needed = job.compiled.topology.fields[reader.input]
-    fields = Fields(needed.paths, needed.whole, needed.payload_types)
+    fields = job.compiled.topology.fields[reader.input]
     level = job.compiled.topology.level
     program = _program(reader, level)
     number = partition_numbers(partitions_of(job, reader))[partition]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -81,7 +81,7 @@ def read_piece(piece: Piece, fields: Fields, level: str = "1.2") -> Iterator[Chu
     """The events of a piece. Raises InputError if the file is gone, or not the one it was."""
     wanted = fields
     if piece.arrival is not None and piece.arrival.path not in fields.paths:
-        wanted = Fields((*fields.paths, piece.arrival.path), fields.whole, fields.payload_types)
+        wanted = replace(fields, paths=(*fields.paths, piece.arrival.path))
     try:
         piece.check()
         for decoded, bytes_read in _decoded(piece, wanted, level):

@@ -19,7 +19,7 @@ from tideglass.core.errors import EvaluationError, FailedRow, Span
 from tideglass.core.iso import flat, ticks_of_texts
 from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, TAG, Type
-from tideglass.plan.aggregate_spec import EXTREMES, PERCENTILES, SPREADS, SUMS, TOPS, AggregateSpec
+from tideglass.plan.specs import EXTREMES, PERCENTILES, SPREADS, SUMS, TOPS, AggregateSpec
 
 #: Ends the name of a column that stands for one of ORDER BY.
 BY = "~by"

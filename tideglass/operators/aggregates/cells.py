@@ -52,7 +52,7 @@ from tideglass.operators.aggregates.arguments import (
     text_of,
 )
 from tideglass.operators.aggregates.exact_sums import Magnitudes, lane_sql
-from tideglass.plan.aggregate_spec import TOPS, AggregateSpec
+from tideglass.plan.specs import TOPS, AggregateSpec
 
 COUNT_OF_ROWS = "|n.rows"
 

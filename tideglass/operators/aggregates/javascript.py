@@ -21,7 +21,7 @@ from tideglass.operators.windows.hopping import END
 from tideglass.plan.nodes import USERS
 
 if TYPE_CHECKING:
-    from tideglass.plan.aggregate_spec import AggregateSpec
+    from tideglass.plan.specs import AggregateSpec
 
 
 #: Groups are handed over together up to so many events, which bounds the text that is held of them.

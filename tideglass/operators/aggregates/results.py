@@ -31,7 +31,7 @@ from tideglass.core.types import ORDER_COLUMNS, Type
 from tideglass.operators.aggregates.cells import COUNT_OF_ROWS
 from tideglass.operators.aggregates.exact_sums import ExactSums, float_of_ratio, whole_of_float
 from tideglass.operators.aggregates.javascript import user_defined
-from tideglass.plan.aggregate_spec import EXTREMES, SPREADS, AggregateSpec
+from tideglass.plan.specs import EXTREMES, SPREADS, AggregateSpec
 
 Column = tuple[pa.Array, Type]
 

@@ -30,7 +30,7 @@ from tideglass.operators.progress import Progress
 from tideglass.operators.state.buffer import released
 from tideglass.operators.state.row_log import RowLog
 from tideglass.operators.state.store import State
-from tideglass.plan.analytic_spec import AnalyticSpec, AnomalySpec
+from tideglass.plan.specs import AnalyticSpec, AnomalySpec
 
 Column = tuple[pa.Array, Type]
 

@@ -19,7 +19,7 @@ from tideglass.core.types import Type, type_of
 from tideglass.operators.aggregates.cells import COUNT_OF_ROWS, Cells
 from tideglass.operators.aggregates.results import finish
 from tideglass.operators.analytic.lookback import Sorted
-from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.specs import AggregateSpec
 
 _PLACE, _BACK = "$place", "$back"
 

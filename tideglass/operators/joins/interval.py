@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,8 @@ from tideglass.operators.output_watermark import held_back
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.row_log import RowLog
 from tideglass.operators.state.store import State
-from tideglass.plan.nodes import TimeBound
+from tideglass.plan.expressions import references
+from tideglass.plan.specs import IntervalJoinSpec
 
 #: Tells which rows of a table of pairs fulfil the rest of ON; a pair on which it fails does not.
 Condition = Callable[[pa.Table, OnFailure | None], Mask]
@@ -55,33 +57,28 @@ class _JoinLogs:
     matched: RowLog
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class IntervalJoin:
-    """The join of one FROM clause; see `plan.topology.IntervalJoinSpec` for what its fields mean.
+    """The join of one FROM clause.
 
-    condition: None, or the rest of ON; it sees the columns `condition_columns` of a pair and its `$ts`.
+    condition: tells which pairs fulfil `spec.condition`, of its columns and `$ts`; None without one.
     """
 
-    kind: str
-    keys: tuple[str, ...]
-    bounds: tuple[TimeBound, ...]
-    left_columns: tuple[str, ...]
-    right_columns: tuple[str, ...]
-    lower_ticks: int
-    upper_ticks: int
-    unmatched_ticks: int
-    substreams: bool = False
+    spec: IntervalJoinSpec
     condition: Condition | None = None
-    condition_columns: tuple[str, ...] = ()
+
+    @cached_property
+    def _condition_columns(self) -> set[str]:
+        return set() if self.spec.condition is None else references(self.spec.condition)
 
     @property
     def _outer(self) -> bool:
-        return self.kind == "left"
+        return self.spec.kind == "left"
 
     @property
     def _stays_ticks(self) -> int:
         """How long after its time a left row is needed at most."""
-        return max(self.upper_ticks, self.unmatched_ticks) if self._outer else self.upper_ticks
+        return max(self.spec.upper_ticks, self.spec.unmatched_ticks) if self._outer else self.spec.upper_ticks
 
     def advance(
         self,
@@ -105,13 +102,19 @@ class IntervalJoin:
         matched: list[pa.Table] = []
         if fresh_left is not None:
             times = fresh_left[SYSTEM_TIMESTAMP].to_numpy()
-            first_ticks, last_ticks = int(times.min()) + self.lower_ticks, int(times.max()) + self.upper_ticks
+            first_ticks, last_ticks = (
+                int(times.min()) + self.spec.lower_ticks,
+                int(times.max()) + self.spec.upper_ticks,
+            )
             for theirs in (fresh_right, _read(logs.right, first_ticks, last_ticks)):
                 if theirs is not None:
                     matched.append(self._meet(fresh_left, theirs, made, on_failure))
         if fresh_right is not None:
             times = fresh_right[SYSTEM_TIMESTAMP].to_numpy()
-            first_ticks, last_ticks = int(times.min()) - self.upper_ticks, int(times.max()) - self.lower_ticks
+            first_ticks, last_ticks = (
+                int(times.min()) - self.spec.upper_ticks,
+                int(times.max()) - self.spec.lower_ticks,
+            )
             held = _read(logs.left, first_ticks, last_ticks)
             if held is not None:
                 matched.append(self._meet(held, fresh_right, made, on_failure))
@@ -124,7 +127,9 @@ class IntervalJoin:
         return (unify(made) if made else None), reached
 
     def _logs(self, state: State) -> _JoinLogs:
-        width_ticks = max(TICKS_PER_SECOND, (self.upper_ticks - self.lower_ticks) // BUCKETS_PER_JOIN)
+        width_ticks = max(
+            TICKS_PER_SECOND, (self.spec.upper_ticks - self.spec.lower_ticks) // BUCKETS_PER_JOIN
+        )
         return _JoinLogs(*(RowLog(state, number, 3, width_ticks) for number in range(3)))
 
     # ------------------------------------------------------------ rows as they come
@@ -138,7 +143,7 @@ class IntervalJoin:
         numbers = np.arange(first, first + rows.num_rows, dtype=np.int64)
         _, until = self._admissible(rows)
         if self._outer:
-            until = np.maximum(until, rows[SYSTEM_TIMESTAMP].to_numpy() + self.unmatched_ticks)
+            until = np.maximum(until, rows[SYSTEM_TIMESTAMP].to_numpy() + self.spec.unmatched_ticks)
         rows = rows.append_column(field(NUMBER, Type.BIGINT), pa.array(numbers))
         return rows.append_column(field(UNTIL, Type.DATETIME), pa.array(until))
 
@@ -146,7 +151,7 @@ class IntervalJoin:
         """The first and last instant a right row of each left row may have."""
         first = np.full(left.num_rows, BEFORE_ALL_TICKS, np.int64)
         last = np.full(left.num_rows, AFTER_ALL_TICKS, np.int64)
-        for bound in self.bounds:
+        for bound in self.spec.bounds:
             column = left[bound.base]
             base = (column if pa.types.is_int64(column.type) else column.cast(pa.int64())).fill_null(0)
             number = (base.to_numpy() - bound.origin_ticks) // bound.unit_ticks
@@ -168,12 +173,12 @@ class IntervalJoin:
             kept = left if alive.all() else left.filter(pa.array(alive))
             logs.left.append(kept)
         if right is not None:
-            alive = right[SYSTEM_TIMESTAMP].to_numpy() - self.lower_ticks >= _watermarks(progress, right)
+            alive = right[SYSTEM_TIMESTAMP].to_numpy() - self.spec.lower_ticks >= _watermarks(progress, right)
             kept = right if alive.all() else right.filter(pa.array(alive))
             logs.right.append(kept)
         for log in (logs.left, logs.matched):
             log.drop_until(progress.watermark_ticks - self._stays_ticks - 1)
-        logs.right.drop_until(progress.watermark_ticks + self.lower_ticks - 1)
+        logs.right.drop_until(progress.watermark_ticks + self.spec.lower_ticks - 1)
         for log in (logs.left, logs.matched, logs.right):
             log.save()
 
@@ -183,7 +188,7 @@ class IntervalJoin:
         self, left: pa.Table, right: pa.Table, made: list[pa.Table], on_failure: OnFailure | None
     ) -> pa.Table:
         """Adds the pairs of both tables to `made`; answers with time and number of the left rows in them."""
-        keys = coded(left, right, self.keys)
+        keys = coded(left, right, self.spec.keys)
         seen = np.zeros(left.num_rows, np.bool_)
         if keys is not None:
             first, last = self._admissible(left)
@@ -197,8 +202,8 @@ class IntervalJoin:
         return left.select([SYSTEM_TIMESTAMP, NUMBER]).filter(pa.array(seen))
 
     def _candidates(self, left: pa.Table, right: pa.Table, ours: Ints, theirs: Ints) -> pa.Table:
-        our_names = [name for name in self.condition_columns if name in self.left_columns]
-        their_names = [name for name in self.condition_columns if name in self.right_columns]
+        our_names = [name for name in self.spec.left_columns if name in self._condition_columns]
+        their_names = [name for name in self.spec.right_columns if name in self._condition_columns]
         our_part = left.select(our_names).take(pa.array(ours))
         their_part = right.select(their_names).take(pa.array(theirs))
         times = np.maximum(
@@ -208,9 +213,9 @@ class IntervalJoin:
         return pa.table([*our_part.columns, *their_part.columns, pa.array(times)], schema=schema)
 
     def _pairs(self, left: pa.Table, right: pa.Table, ours: Ints, theirs: Ints) -> pa.Table:
-        kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.substreams else [])]
-        our_part = left.select([*kept, *self.left_columns]).take(pa.array(ours))
-        their_part = right.select([*kept, *self.right_columns]).take(pa.array(theirs))
+        kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.spec.substreams else [])]
+        our_part = left.select([*kept, *self.spec.left_columns]).take(pa.array(ours))
+        their_part = right.select([*kept, *self.spec.right_columns]).take(pa.array(theirs))
         order = {
             name: np.maximum(our_part[name].to_numpy(), their_part[name].to_numpy())
             for name in (SYSTEM_TIMESTAMP, ARRIVAL)
@@ -234,10 +239,10 @@ class IntervalJoin:
             (field(PARTITION, Type.BIGINT), zero),
             (field(OFFSET, Type.BIGINT), pa.array(offset.view(np.int64))),
         ]
-        if self.substreams:
+        if self.spec.substreams:
             columns.append((left.schema.field(SUBSTREAM), left[SUBSTREAM]))
-        columns += [(left.schema.field(name), left[name]) for name in self.left_columns]
-        for name in self.right_columns:
+        columns += [(left.schema.field(name), left[name]) for name in self.spec.left_columns]
+        for name in self.spec.right_columns:
             if right is None:
                 columns.append((field(name, Type.NULL), pa.nulls(left.num_rows)))
             else:
@@ -261,7 +266,7 @@ class IntervalJoin:
         previous = Progress.from_bytes(state.get("progress"))
         if previous.to_bytes() != progress.to_bytes():
             state.put("progress", progress.to_bytes())
-        latest_ticks = progress.furthest_ticks - 1 - self.unmatched_ticks
+        latest_ticks = progress.furthest_ticks - 1 - self.spec.unmatched_ticks
         numbers = _read(logs.matched, BEFORE_ALL_TICKS, latest_ticks)
         done = np.arange(0) if numbers is None else numbers[NUMBER].to_numpy()
         waiting: list[pa.Table] = []
@@ -276,18 +281,23 @@ class IntervalJoin:
                 due &= until >= _watermarks(since, rows)
             if due.any():
                 made.append(self._alone(rows.filter(pa.array(due))))
-            stamps = rows[SYSTEM_TIMESTAMP].to_numpy() + self.unmatched_ticks
+            stamps = rows[SYSTEM_TIMESTAMP].to_numpy() + self.spec.unmatched_ticks
             holding = open_ & (until >= now) & (stamps < now)
             if holding.any():
-                names = [SYSTEM_TIMESTAMP, *([SUBSTREAM] if self.substreams else [])]
+                names = [SYSTEM_TIMESTAMP, *([SUBSTREAM] if self.spec.substreams else [])]
                 waiting.append(rows.select(names).filter(pa.array(holding)))
         return held_back(
-            progress, waiting, self.substreams, state, self.unmatched_ticks, min(0, self.unmatched_ticks)
+            progress,
+            waiting,
+            self.spec.substreams,
+            state,
+            self.spec.unmatched_ticks,
+            min(0, self.spec.unmatched_ticks),
         )
 
     def _alone(self, left: pa.Table) -> pa.Table:
         left = left.combine_chunks()
-        times = left[SYSTEM_TIMESTAMP].to_numpy() + self.unmatched_ticks
+        times = left[SYSTEM_TIMESTAMP].to_numpy() + self.spec.unmatched_ticks
         offset = _place_hash(left, np.ones(left.num_rows, np.uint64))
         return self._result(left, None, times, left[ARRIVAL].to_numpy(), offset)
 

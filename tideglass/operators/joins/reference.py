@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from tideglass.core.failing import OnFailure
 from tideglass.core.iso import flat
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
 from tideglass.operators.joins.pairs import PAIRS_AT_ONCE, codes_of, known_keys, number_text
+from tideglass.plan.expressions import references
+from tideglass.plan.specs import ReferenceJoinSpec
 
 #: Tells for pairs of rows, given as a table, in which of them a condition holds.
 Condition = Callable[[pa.Table, OnFailure | None], Mask]
@@ -193,19 +196,19 @@ def _blocks(counts: Ints) -> Iterator[tuple[int, int]]:
         first = after
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReferenceJoin:
     """The rows of a stream with their matches; a row keeps its time and place, each of its matches does.
 
-    kind: inner or left. condition: what ON asks for beyond the keys, over `condition_columns` of a pair.
+    condition: tells which pairs fulfil `spec.condition`, of its columns; None without one.
     """
 
-    kind: str
-    left_columns: tuple[str, ...]
-    right_columns: tuple[str, ...]
-    substreams: bool = False
+    spec: ReferenceJoinSpec
     condition: Condition | None = None
-    condition_columns: tuple[str, ...] = ()
+
+    @cached_property
+    def _condition_columns(self) -> set[str]:
+        return set() if self.spec.condition is None else references(self.spec.condition)
 
     def join(self, rows: pa.Table, table: ReferenceTable, on_failure: OnFailure | None = None) -> pa.Table:
         """The joined rows: in the order of `rows`, the matches of one in the order of the table.
@@ -221,7 +224,7 @@ class ReferenceJoin:
                 ours, theirs = ours[holds], theirs[holds]
             lefts.append(ours)
             rights.append(theirs)
-        if self.kind == "left":
+        if self.spec.kind == "left":
             alone = np.ones(rows.num_rows, np.bool_)
             for ours in lefts:
                 alone[ours] = False
@@ -229,26 +232,27 @@ class ReferenceJoin:
             rights.append(np.full(int(alone.sum()), -1, np.int64))
         left = np.concatenate([np.zeros(0, np.int64), *lefts])
         right = np.concatenate([np.zeros(0, np.int64), *rights])
-        if self.kind == "left":
+        if self.spec.kind == "left":
             order = np.argsort(left, kind="stable")
             left, right = left[order], right[order]
         return self._result(rows, table.rows, left, right)
 
     def _candidates(self, rows: pa.Table, table: pa.Table, ours: Ints, theirs: Ints) -> pa.Table:
-        own = [n for n in self.condition_columns if n in self.left_columns or n in ORDER_COLUMNS]
+        columns = self._condition_columns
+        own = [name for name in (*self.spec.left_columns, *ORDER_COLUMNS) if name in columns]
         own = list(dict.fromkeys((*own, SYSTEM_TIMESTAMP)))
-        other = [n for n in self.condition_columns if n in self.right_columns]
+        other = [name for name in self.spec.right_columns if name in columns]
         return _side_by_side(
             rows.select(own).take(pa.array(ours)), table.select(other).take(pa.array(theirs))
         )
 
     def _result(self, rows: pa.Table, table: pa.Table, left: Ints, right: Ints) -> pa.Table:
-        kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.substreams else []), *self.left_columns]
+        kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.spec.substreams else []), *self.spec.left_columns]
         own = rows.select(kept)
         if not _is_all(left, rows.num_rows):
             own = own.take(pa.array(left))
         places = pa.array(right, mask=right < 0)
-        return _side_by_side(own, table.select(list(self.right_columns)).take(places))
+        return _side_by_side(own, table.select(list(self.spec.right_columns)).take(places))
 
 
 def _is_all(numbers: Ints, count: int) -> bool:

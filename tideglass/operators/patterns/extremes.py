@@ -15,7 +15,7 @@ from tideglass.core.sql import query, quoted
 from tideglass.core.types import ORDER_COLUMNS, Type, type_of
 from tideglass.operators.aggregates.arguments import ORDERED, json_sql, refuse, sort_key_sql, split
 from tideglass.operators.aggregates.results import finish
-from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.specs import AggregateSpec
 
 #: No event with a value yet. What is less is `failure(place)`: there is none, because of an event.
 NONE = -1

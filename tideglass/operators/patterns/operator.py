@@ -42,7 +42,8 @@ from tideglass.operators.state.buffer import released
 from tideglass.operators.state.reorder import in_order
 from tideglass.operators.state.row_log import RowLog
 from tideglass.operators.state.store import State
-from tideglass.plan.nodes import MatchedValue, PatternState
+from tideglass.plan.nodes import MatchedValue
+from tideglass.plan.specs import PatternSpec
 
 NUMBER = "$n"  # int64: names an event inside the state of one key group
 OPEN = "$open"  # bool: a match may begin here, if its number is not among the decided ones
@@ -68,28 +69,24 @@ class _PatternLogs:
 
 @dataclass(frozen=True)
 class Patterns:
-    """One MATCH_RECOGNIZE; see `plan.topology.PatternSpec` for what its fields mean.
+    """One MATCH_RECOGNIZE. definitions: what is tested of each of `spec.variables`, in their order."""
 
-    columns: of the rows it reads, besides those of the order. definitions: of the variables, in their order.
-    """
-
-    keys: tuple[str, ...]
-    limit_ticks: int
-    columns: tuple[str, ...]
-    names: tuple[str, ...]
+    spec: PatternSpec
     definitions: tuple[Definition, ...]
-    states: tuple[PatternState, ...]
-    values: tuple[MatchedValue, ...]
-    measured: tuple[str, ...]
-    substreams: bool = False
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return self.spec.columns
+
+    @cached_property
+    def measures(self) -> tuple[MatchedValue, ...]:
+        """The values that are columns of the result."""
+        return tuple(value for value in self.spec.values if value.name in self.spec.measured)
 
     @cached_property
     def pattern(self) -> Pattern:
-        return Pattern(self.states, self.definitions, self.values, classified=bool(self._classifiers))
-
-    @property
-    def _classifiers(self) -> list[str]:
-        return [v.name for v in self.values if v.name in self.measured and v.arg is None]
+        classified = any(value.arg is None for value in self.measures)
+        return Pattern(self.spec.states, self.definitions, self.spec.values_read, classified=classified)
 
     def advance(
         self,
@@ -106,10 +103,10 @@ class Patterns:
         a measure that does; with `on_failure` it is told of there, such a condition does not hold, and such
         a match is left out.
         """
-        width_ticks = max(TICKS_PER_SECOND, self.limit_ticks // BUCKETS_PER_LIMIT)
+        width_ticks = max(TICKS_PER_SECOND, self.spec.limit_ticks // BUCKETS_PER_LIMIT)
         widths_ticks = (TICKS_PER_SECOND, width_ticks, width_ticks, width_ticks)
         logs = _PatternLogs(*(RowLog(state, number, 4, width) for number, width in enumerate(widths_ticks)))
-        taken = released(logs.waiting, rows, progress, self.substreams)
+        taken = released(logs.waiting, rows, progress, self.spec.substreams)
         if taken is not None:
             taken = self._numbered(taken, state)
         decided = _numbers(logs.decided)
@@ -118,7 +115,7 @@ class Patterns:
         if known is not None:
             made = known.advance(logs, on_failure)
         for log in (logs.events, logs.decided, logs.stamped):
-            log.drop_until(progress.watermark_ticks - self.limit_ticks - 1)
+            log.drop_until(progress.watermark_ticks - self.spec.limit_ticks - 1)
             log.save()
         return made, self._result_progress(progress, state, logs)
 
@@ -126,7 +123,7 @@ class Patterns:
         held = state.get("next")
         first = 0 if held is None else int.from_bytes(held, "little")
         state.put("next", (first + rows.num_rows).to_bytes(8, "little"))
-        kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.substreams else []), *self.columns]
+        kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.spec.substreams else []), *self.columns]
         numbers = pa.array(np.arange(first, first + rows.num_rows, dtype=np.int64))
         rows = rows.select(list(dict.fromkeys(kept))).append_column(field(NUMBER, Type.BIGINT), numbers)
         return rows.append_column(field(OPEN, Type.BIT), pa.array(np.ones(rows.num_rows, np.bool_)))
@@ -138,7 +135,7 @@ class Patterns:
         fresh = [] if taken is None else [taken]
         asked = list(fresh)
         for bucket in logs.events.buckets():
-            if logs.events.start_ticks(bucket) + self.limit_ticks >= progress.furthest_ticks:
+            if logs.events.start_ticks(bucket) + self.spec.limit_ticks >= progress.furthest_ticks:
                 break
             rows = logs.events.read(bucket)
             asked.append(rows.filter(pa.array(self.closed(rows, progress) & _open(rows, decided))))
@@ -146,7 +143,7 @@ class Patterns:
         if not asked:
             return None
         held = [logs.events.read(bucket) for bucket in logs.events.buckets()]
-        before = [rows_of_keys(unify(held), unify(asked), self.keys)] if held else []
+        before = [rows_of_keys(unify(held), unify(asked), self.spec.keys)] if held else []
         every = unify([*before, *fresh])
         return _Known.of(
             self, every, every.num_rows - sum(table.num_rows for table in fresh), decided, progress
@@ -154,8 +151,8 @@ class Patterns:
 
     def closed(self, rows: pa.Table, progress: Progress) -> Mask:
         """The events from which on no further event can be part of a match."""
-        watermarks = progress.of(rows[SUBSTREAM]) if self.substreams else progress.watermark_ticks
-        return rows[SYSTEM_TIMESTAMP].to_numpy() + self.limit_ticks < watermarks
+        watermarks = progress.of(rows[SUBSTREAM]) if self.spec.substreams else progress.watermark_ticks
+        return rows[SYSTEM_TIMESTAMP].to_numpy() + self.spec.limit_ticks < watermarks
 
     def _result_progress(self, progress: Progress, state: State, logs: _PatternLogs) -> Progress:
         decided = _numbers(logs.decided)
@@ -166,7 +163,7 @@ class Patterns:
             place = rows.column_names.index(SYSTEM_TIMESTAMP)
             rows = rows.set_column(place, field(SYSTEM_TIMESTAMP, Type.DATETIME), rows[STAMP])
             waiting.append(rows.filter(pa.array(open_)))
-        return held_back(progress, waiting, self.substreams, state)
+        return held_back(progress, waiting, self.spec.substreams, state)
 
 
 @dataclass(frozen=True)
@@ -192,7 +189,7 @@ class _Known:
     @classmethod
     def of(cls, patterns: Patterns, rows: pa.Table, held: int, decided: Ints, progress: Progress) -> _Known:
         rows = rows.combine_chunks()
-        keyed = Sorted.of(rows, patterns.keys, np.ones(rows.num_rows, np.bool_))
+        keyed = Sorted.of(rows, patterns.spec.keys, np.ones(rows.num_rows, np.bool_))
         by_key = rows.take(pa.array(keyed.order))
         firsts = np.flatnonzero(np.diff(keyed.codes, prepend=-1))
         sizes = np.diff(firsts, append=len(keyed.codes))
@@ -223,7 +220,7 @@ class _Known:
             self.events,
             starts,
             starts + seen[starts],
-            self.events.times_ticks[starts] + self.patterns.limit_ticks,
+            self.events.times_ticks[starts] + self.patterns.spec.limit_ticks,
             self.closed[starts],
             trail,
             on_failure is not None,
@@ -245,7 +242,7 @@ class _Known:
         ends = np.arange(len(still)) + self.following
         was_stamped = np.isin(rows[NUMBER].to_numpy(), _numbers(logs.stamped))
         stamped = np.flatnonzero(still & ~was_stamped & (firsts < ends))
-        names = [SYSTEM_TIMESTAMP, NUMBER, *([SUBSTREAM] if self.patterns.substreams else [])]
+        names = [SYSTEM_TIMESTAMP, NUMBER, *([SUBSTREAM] if self.patterns.spec.substreams else [])]
         stamps = self.events.times_ticks[firsts[stamped]]
         held = rows.select(names).take(pa.array(stamped))
         logs.stamped.append(held.append_column(field(STAMP, Type.DATETIME), pa.array(stamps)))
@@ -271,8 +268,8 @@ class _Known:
                 raise error
             on_failure(int(found.failures[number]), error)
         chosen = np.flatnonzero(~found.open & (found.lengths > 0))
-        for value in self.patterns.values:
-            if value.name not in self.patterns.measured or value.arg is None:
+        for value in self.patterns.measures:
+            if value.arg is None:
                 continue
             registers = found.registers[pattern.register_of[value.name]][chosen]
             broken = registers < NONE
@@ -292,15 +289,14 @@ class _Known:
         fields = [lasts.schema.field(name) for name in (SYSTEM_TIMESTAMP, ARRIVAL, INPUT, PARTITION)]
         columns.append(pa.array(offsets))
         fields.append(field(OFFSET, Type.BIGINT))
-        if self.patterns.substreams:
+        if self.patterns.spec.substreams:
             columns.append(lasts[SUBSTREAM])
             fields.append(lasts.schema.field(SUBSTREAM))
-        for value in self.patterns.values:
-            if value.name not in self.patterns.measured:
-                continue
+        names = [variable.name for variable in self.patterns.spec.variables]
+        for value in self.patterns.measures:
             if value.arg is None:
                 variables = trail.variables_of(found.trails[chosen], lengths)
-                column, type_ = classified(variables, lengths, self.patterns.names), Type.ARRAY
+                column, type_ = classified(variables, lengths, names), Type.ARRAY
             else:
                 register = found.registers[pattern.register_of[value.name]][chosen]
                 column, type_ = self.events.values(value, register)

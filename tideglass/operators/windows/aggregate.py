@@ -38,7 +38,7 @@ from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State
 from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END
-from tideglass.plan.aggregate_spec import AggregateSpec
+from tideglass.plan.specs import GroupBySpec
 from tideglass.plan.windows import Window, kernel_of
 
 WINDOW = "$w"  # int8: which of the step's windows a partial is for
@@ -76,37 +76,19 @@ class WindowKernel(Protocol):
 
 
 class WindowAggregate:
-    """The rows of one GROUP BY.
+    """The rows of one GROUP BY; with `spec.substreams` each closes by the watermark of its `$substream`."""
 
-    windows: several if the query says `Windows(...)`. key_names: columns of the grouping keys.
-    session_columns: for each window, the columns of a session's PARTITION BY, empty for any other; left
-    out if no window has any. substreams: rows have `$substream`, and each closes by its own watermark.
-    """
-
-    def __init__(
-        self,
-        windows: Sequence[Window],
-        key_names: Sequence[str],
-        aggregates: Sequence[AggregateSpec],
-        substreams: bool = False,
-        session_columns: Sequence[Sequence[str]] = (),
-    ) -> None:
-        self.windows = tuple(windows)
-        self.key_names = tuple(key_names)
-        self.aggregates = tuple(aggregates)
-        self.substreams = substreams
-        scopes = tuple(tuple(columns) for columns in session_columns) or ((),) * len(self.windows)
+    def __init__(self, spec: GroupBySpec) -> None:
+        self.spec = spec
+        scopes = [names or () for names in spec.session_keys]
         self._kernels = [
-            self._kernel(window, scope) for window, scope in zip(self.windows, scopes, strict=True)
+            self._kernel(window, scope) for window, scope in zip(spec.windows, scopes, strict=True)
         ]
-        extra = {name: None for scope in scopes for name in scope if name not in self.key_names}
-        self._all_keys = (*self.key_names, *extra)
-        self._substream = (SUBSTREAM,) if substreams else ()
 
     def _kernel(self, window: Window, scope: tuple[str, ...]) -> WindowKernel:
         module, name = kernel_of(window).split(".")
         kernel = getattr(import_module(f"tideglass.operators.windows.{module}"), name)
-        return kernel.of(window, scope, self.key_names, self.substreams)
+        return kernel.of(window, scope, self.spec.keys, self.spec.substreams)
 
     def partial(self, rows: pa.Table, on_failure: OnFailure | None = None) -> pa.Table:
         """Rows of one chunk as partial aggregates: one row per window, piece of time and group.
@@ -115,15 +97,17 @@ class WindowAggregate:
         the aggregates name; any type of value. Raises EvaluationError for a value its function refuses;
         with `on_failure` such rows are told of there and left out.
         """
-        return of_sound_rows(self._partials, rows, on_failure, failing=partial(refused_by, self.aggregates))
+        return of_sound_rows(
+            self._partials, rows, on_failure, failing=partial(refused_by, self.spec.aggregates)
+        )
 
     def _partials(self, rows: pa.Table) -> pa.Table:
-        cells = Cells(rows, self.aggregates)
+        cells = Cells(rows, self.spec.aggregates)
         if not cells.sql:
             # nothing but keys is asked for, and still the group must show
-            cells = Cells(rows, self.aggregates, count_rows=True)
-        parts = [self._partial(number, cells) for number in range(len(self.windows))]
-        return stack(parts, self._all_keys)
+            cells = Cells(rows, self.spec.aggregates, count_rows=True)
+        parts = [self._partial(number, cells) for number in range(len(self.spec.windows))]
+        return stack(parts, self.spec.all_keys)
 
     def _partial(self, number: int, cells: Cells) -> pa.Table:
         kernel, rows = self._kernels[number], cells.rows
@@ -168,15 +152,15 @@ class WindowAggregate:
 
     def _results(self, closed: Sequence[pa.Table], on_failure: OnFailure | None) -> pa.Table:
         """Closed partials as rows, in their order."""
-        table = stack(closed, self._all_keys) if closed else self._nothing()
+        table = stack(closed, self.spec.all_keys) if closed else self._nothing()
         return of_sound_rows(self._finished, table, on_failure, check=self._check)
 
     def _check(self, table: pa.Table) -> None:
-        for spec in self.aggregates:
+        for spec in self.spec.aggregates:
             finish(spec, table)
 
     def _finished(self, table: pa.Table) -> pa.Table:
-        keys = [name for name in self._all_keys if name in table.column_names]
+        keys = [name for name in self.spec.all_keys if name in table.column_names]
         places, hashes = self._order(table, keys)
         table = table.take(pa.array(places))
         ends = flat(table[END])
@@ -188,15 +172,15 @@ class WindowAggregate:
             (field(PARTITION, Type.BIGINT), zero),
             (field(OFFSET, Type.BIGINT), pa.array(hashes)),
         ]
-        for name in self.key_names:
+        for name in self.spec.keys:
             columns.append((table.schema.field(name), table[name]))
-        for spec in self.aggregates:
+        for spec in self.spec.aggregates:
             column, type_ = finish(spec, table)
             columns.append((field(spec.name, type_), column))
-        if any(window.id is not None for window in self.windows):
-            ids = pa.array([window.id for window in self.windows], pa.string())
+        if any(window.id is not None for window in self.spec.windows):
+            ids = pa.array([window.id for window in self.spec.windows], pa.string())
             columns.append((field(WINDOW_ID, Type.NVARCHAR), ids.take(table[WINDOW])))
-        if self.substreams:
+        if self.spec.substreams:
             columns.append((field(SUBSTREAM, Type.NVARCHAR), table[SUBSTREAM]))
         return pa.table([column for _, column in columns], schema=pa.schema([name for name, _ in columns]))
 
@@ -206,7 +190,9 @@ class WindowAggregate:
         numbers = table[WINDOW].to_numpy()
         # With several windows a hash of the key alone would not be a place of its own.
         named = (
-            [f"k || '/{number}'" for number in range(len(self.windows))] if len(self.windows) > 1 else ["k"]
+            [f"k || '/{number}'" for number in range(len(self.spec.windows))]
+            if len(self.spec.windows) > 1
+            else ["k"]
         )
         hashed = query(
             ", ".join(
@@ -221,13 +207,13 @@ class WindowAggregate:
         hashes = np.stack([hashed[f"h{i}"].to_numpy() for i in range(len(named))]).view(np.int64)
         ranks = hashed["rank"].to_numpy()[codes]
         by = [ranks, numbers, table[END].to_numpy()]
-        if self.substreams:
+        if self.spec.substreams:
             by.insert(0, pc.rank(flat(table[SUBSTREAM]), tiebreaker="dense").to_numpy())
         places = np.lexsort(by)
         return places, hashes[numbers if len(named) > 1 else 0, codes][places]
 
     def _nothing(self) -> pa.Table:
         schema = [field(END, Type.DATETIME), pa.field(WINDOW, pa.int8())]
-        schema += [field(name, Type.NULL) for name in self.key_names]
-        schema += [pa.field(name, pa.string()) for name in self._substream]
+        schema += [field(name, Type.NULL) for name in self.spec.keys]
+        schema += [pa.field(SUBSTREAM, pa.string())] if self.spec.substreams else []
         return pa.schema(schema).empty_table()

@@ -26,7 +26,7 @@ from tideglass.connect.dataframes.output import fixed_columns
 from tideglass.connect.formats.payloads import Payload
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import InputError, TideglassError
-from tideglass.core.events import Fields, Known
+from tideglass.core.events import Known
 from tideglass.core.profile import awaited
 from tideglass.core.types import PARTITION, Type
 from tideglass.engine.exchange import RowSink, Sink
@@ -305,8 +305,7 @@ def _chunks(
     df, arrival = frame.df, frame.arrival
     if arrival is None and df.isStreaming:
         df, arrival = df.withColumn(_BATCH_TIME, fn.current_timestamp()), _BATCH_TIME
-    needed = topology.fields[name]
-    fields = Fields(needed.paths, needed.whole, needed.payload_types)
+    fields = topology.fields[name]
     spec = FrameSpec(
         name,
         arrival,

@@ -162,9 +162,8 @@ def _collected(topology: Topology, name: str, df: DataFrame) -> bytes:
         )
     wanted: list[str] = []
     for op in topology.ops:
-        if isinstance(op, LookupOp) and op.looking_up.input == name:
-            needed = op.looking_up.fields
-            fields = Fields(needed.paths, needed.whole, needed.payload_types)
+        if isinstance(op, LookupOp) and op.spec.input == name:
+            fields = op.spec.fields
             wanted += wanted_columns(df.columns, fields)
     columns = list(dict.fromkeys(wanted)) or df.columns[:1]  # rows without columns would not be counted
     return to_bytes(df.select([fn.col("`" + each.replace("`", "``") + "`") for each in columns]).toArrow())
