@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tideglass.job.commit import Watch
 from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
-from tideglass.job.runner import Watch, run
+from tideglass.job.runner import run
 from tideglass.project.project import Project, load_project
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from tideglass.ingress.scan import ScanState
 from tideglass.job.options import JobPlan, RunOptions
 from tideglass.job.plan import plan_job
 from tideglass.job.progress.idle_journal import IdleJournal
-from tideglass.job.progress.topic_progress import ENDING, TopicProgress
+from tideglass.job.progress.replay import ReplayState, write_replay_state
+from tideglass.job.progress.topic_progress import TopicProgress
 from tideglass.job.start.begin import RunSetup
 from tideglass.job.start.begin import begin as begin_job
 from tideglass.job.start.decision import StartMode
@@ -375,7 +376,7 @@ def test_files_beside_a_topic_are_gone_on_with_where_they_were_when_its_last_row
 def test_what_topics_have_told_to_their_end_is_not_gone_on_with(bench: Bench) -> None:
     started(bench, answer(WHOLE), once=True)
     leave(bench, {"0": 90}, {"0": 520})
-    (bench.directory.generation(1) / ENDING).touch()
+    write_replay_state(bench.directory.generation(1), ReplayState.ENDING)
     bench.query(OTHER)
     with pytest.raises(StateError, match="cannot be used and it has read its inputs to their end"):
         started(bench, answer(WHOLE), once=True)

@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from tideglass.core.errors import TideglassError
-from tideglass.job.runner import _libraries  # pyright: ignore[reportPrivateUsage]
+from tideglass.job.query import libraries
 from tideglass.spark.connector import CONNECTOR, JARS, no_packages
 from tideglass.spark.kafka.input import kafka
 
@@ -48,7 +48,7 @@ def test_a_live_run_asks_for_it_unless_jars_are_named():
     def asked(**options: object) -> object:
         of_topics = {"topics": {"i": 1}, "outputs": {}}
         chosen = type("Options", (), {"packages": "", "jars": None, **options})()
-        return _libraries(cast("Any", type("Job", (), {**of_topics, "options": chosen})()))
+        return libraries(cast("Any", type("Job", (), {**of_topics, "options": chosen})()))
 
     assert cast("Any", asked()).packages == CONNECTOR
     assert cast("Any", asked(jars=Path("jars"))).packages == ""

@@ -12,7 +12,7 @@ import pytest
 from support.project_on_disk import OnDisk, disordered
 from tideglass.connect.output import Batch
 from tideglass.core.errors import TideglassError
-from tideglass.job import runner
+from tideglass.job import commit as commits
 from tideglass.job.directory import JobDirectory
 from tideglass.job.progress.counts import Counts
 from tideglass.job.report.status import read_status
@@ -48,15 +48,15 @@ def project(folder: Path, spark: SparkSession) -> OnDisk:
 
 def killed_at(monkeypatch: pytest.MonkeyPatch, where: str, batch: int, job: Callable[[], Any]) -> None:
     """Run until a batch is at a place of its commit, and end there."""
-    commit_batch, save = runner.commit_batch, Counts.save
+    publish, save = commits.publish_staged, Counts.save
 
     def commit(committed: Batch, *others: Any) -> Any:
         if where == "before its rows are there" and committed.number == batch:
             raise Killed
-        given = commit_batch(committed, *others)
+        published = publish(committed, *others)
         if where == "behind its rows" and committed.number == batch:
             raise Killed
-        return given
+        return published
 
     def saved(self: Counts, generation: Path) -> None:
         save(self, generation)
@@ -64,7 +64,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, where: str, batch: int, job: Call
             raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(runner, "commit_batch", commit)
+        patched.setattr(commits, "publish_staged", commit)
         patched.setattr(Counts, "save", saved)
         with pytest.raises(TideglassError, match="Killed"):
             job()

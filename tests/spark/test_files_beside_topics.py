@@ -43,8 +43,9 @@ from tideglass.job.directory import JobDirectory
 from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
 from tideglass.job.progress.idle_journal import IdleJournal
+from tideglass.job.progress.replay import ReplayState, released_file, write_replay_state
 from tideglass.job.progress.restore import is_read_again, positions_after
-from tideglass.job.progress.topic_progress import REPLAYED, TopicProgress
+from tideglass.job.progress.topic_progress import TopicProgress
 from tideglass.job.start.begin import RunSetup, begin
 from tideglass.job.start.decision import StartMode
 from tideglass.job.start.topics import input_begin
@@ -184,7 +185,7 @@ class Run:
 
     @property
     def replayed(self) -> str | None:
-        return str(self.state / REPLAYED) if self.read_plan.read_plan.reads_again else None
+        return str(released_file(self.state)) if self.read_plan.read_plan.reads_again else None
 
     def source(self) -> JobReader:
         began = self.read_plan.read_plan
@@ -290,8 +291,8 @@ class Run:
         self.place.save(self.state)
         inputs, began = source.job.inputs, self.read_plan.read_plan
         read = positions_after(self.batches, checkpoint, inputs, began, self.place)
-        if self.replayed and is_read_again(began, inputs, self.place, read):
-            Path(self.replayed).touch()
+        if self.replayed and is_read_again(began.places, inputs, self.place, read):
+            write_replay_state(self.state, ReplayState.RELEASED)
 
     def finish(self) -> None:
         self.job = self.plan(once=True)

@@ -18,11 +18,12 @@ from support.times import at
 from tideglass.connect.kafka.output import TopicOutput
 from tideglass.connect.kafka.topic import TopicInput
 from tideglass.core.time import parse_ticks
+from tideglass.job.commit import Watch
 from tideglass.job.options import RunOptions
 from tideglass.job.outputs import BatchRows
 from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
-from tideglass.job.runner import Watch, run
+from tideglass.job.runner import run
 from tideglass.project.project import Project, ProjectInput, ProjectOutput, load_project
 from tideglass.testing import run as run_rows
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from support.times import at
 from tideglass.connect.files.written_rows import read_rows
+from tideglass.job.commit import Watch
 from tideglass.job.options import JobPlan, RunOptions
 from tideglass.job.outputs import BatchRows
 from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
-from tideglass.job.runner import Watch, run
+from tideglass.job.runner import run
 from tideglass.project.project import load_project
 
 if TYPE_CHECKING:

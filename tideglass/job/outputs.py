@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -26,16 +26,20 @@ class TaskSink:
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """What a batch gave: how many rows per output, and rows for who watches the run, by output."""
+    """The rows of a batch that the outputs got.
 
-    rows: Mapping[str, int]
-    shown: Sequence[tuple[str, pa.Table]]
+    rows: how many, per output.
+    shown: rows for whoever watches the run, with their output.
+    """
+
+    rows: Mapping[str, int] = field(default_factory=dict[str, int])
+    shown: Sequence[tuple[str, pa.Table]] = ()
 
 
-def commit_batch(
+def publish_staged(
     batch: Batch, messages: Sequence[Message], names: Sequence[str], outputs: Mapping[str, OutputConnector]
 ) -> BatchRows:
-    """Make the batch's rows visible. May be repeated for the same batch.
+    """Make visible what the tasks have staged in a batch. May be repeated for the same batch.
 
     names: of the outputs, by ordinal, as messages refer to them.
     """

@@ -1,6 +1,6 @@
 """What a run of a project would be: its query compiled, and where each input and output is.
 
-project + options ──plan_job──▶ Job
+project + options ──plan_job──▶ JobPlan
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def positions_after(
     read_plan: ReadPlan,
     topic_progress: TopicProgress,
 ) -> Positions:
-    """How far every input is read behind a batch; None: where its generation began."""
+    """How far every input is read after a batch; None: where its generation started."""
     if batch is None:
         files = {each.name: read_plan.positions.get(each.name, {}) for each in inputs}
         return {**files, **positions_of_offsets(read_plan.offsets)}
@@ -34,49 +34,61 @@ def positions_after(
 
 
 def is_read_again(
-    read_plan: ReadPlan, inputs: Sequence[StreamInput], topic_progress: TopicProgress, read: Positions
-) -> bool:
-    """Whether all is read that the generation before had read. read: how far the inputs are."""
-    of_files = all(each.is_replayed(read.get(each.name, {})) for each in inputs)
-    return of_files and topic_progress.covers(read_plan.places)
-
-
-def recover(
-    metrics: Metrics,
-    setup: RunSetup,
-    state: Path,
+    places: Mapping[str, Mapping[str, int]],
     inputs: Sequence[StreamInput],
     topic_progress: TopicProgress,
-    counts: Counts,
-    there: Mapping[str, Mapping[int, HeldPartition]],
+    read: Positions,
+) -> bool:
+    """Whether everything is read that the generation before had read.
+
+    places: of topics, the first messages it had not read.
+    read: how far the inputs are read.
+    """
+    of_files = all(each.is_replayed(read.get(each.name, {})) for each in inputs)
+    return of_files and topic_progress.covers(places)
+
+
+def restore(
+    metrics: Metrics,
+    setup: RunSetup,
+    generation: Path,
+    inputs: Sequence[StreamInput],
+    held: Mapping[str, Mapping[int, HeldPartition]],
 ) -> None:
     """What is known before the first batch: the totals of earlier runs, and what there is to catch up with.
 
-    state: the generation's directory. inputs: of files. place: of the topics. counts: of the
-    outputs. there: what the topics hold.
+    metrics: filled.
+    setup: how the run starts.
+    generation: its directory.
+    inputs: those tideglass reads itself.
+    held: what the topics hold, by input and partition.
     """
-    batch = setup.batch if topic_progress.batch is None else topic_progress.batch
-    checkpoint = state / "checkpoint"
-    for reports in topic_progress.reports.values():
+    progress, counts, checkpoint = (
+        TopicProgress.load(generation),
+        Counts.load(generation),
+        generation / "checkpoint",
+    )
+    batch = setup.batch if progress.batch is None else progress.batch
+    for reports in progress.reports.values():
         for report in reports.values():
             metrics.take_partition(report)
     if batch is not None and inputs:
-        _recover_files(metrics, checkpoint, batch, Snapshots(str(state / "ingress")))
+        _restore_files(metrics, checkpoint, batch, Snapshots(str(generation / "ingress")))
     for stage in counts.stages.values():
         metrics.take_stage(stage)
     metrics.read_before = metrics.events_by_input
-    metrics.rows_before = counts.up_to(setup.batch)  # Spark runs what is behind that batch, again or not
-    read = positions_after(batch, checkpoint, inputs, setup.read_plan, topic_progress)
-    of_files = {name: of for name, of in read.items() if name not in there}
+    metrics.rows_before = counts.up_to(setup.batch)  # Spark runs the batch after that one, again or not
+    read = positions_after(batch, checkpoint, inputs, setup.read_plan, progress)
+    of_files = {name: of for name, of in read.items() if name not in held}
     # Of a topic that Spark is to begin, nobody knows where that is before the first batch.
-    ends = {name: {str(n): held.end for n, held in of.items()} for name, of in there.items() if name in read}
+    ends = {name: {str(n): each.end for n, each in of.items()} for name, of in held.items() if name in read}
     goal = {**sizes(there_now(inputs, of_files)), **sizes(positions_of_offsets(ends))}
     start = setup.start
     began = {name: size for name, size in sizes(read).items() if name in goal}
     metrics.catch_up = CatchUp(start.cause, start.began_from, began, goal, time.monotonic())
 
 
-def _recover_files(metrics: Metrics, checkpoint: Path, batch: int, snapshots: Snapshots) -> None:
+def _restore_files(metrics: Metrics, checkpoint: Path, batch: int, snapshots: Snapshots) -> None:
     """The totals of the partitions of files, from the states their scans have left."""
     offset = logged_offset(checkpoint, batch)
     for name, partitions in positions_of(offset).items():

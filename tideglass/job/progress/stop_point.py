@@ -15,7 +15,8 @@ from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.scan import ScanState
-from tideglass.job.progress.topic_progress import ENDING, TopicProgress
+from tideglass.job.progress.replay import ReplayState, read_replay_state
+from tideglass.job.progress.topic_progress import TopicProgress
 from tideglass.job.report.catch_up import last_batch, logged_offset
 from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
 
@@ -91,9 +92,13 @@ def stop_point(generation: Path) -> StopPoint:
     if batch is None:
         return StopPoint() if read_plan.after_ticks is None else _not_beyond(read_plan, reached, None)
     offset = _files_read(generation, batch, reached)
-    of_topics = reached.batch is not None
-    replayed = reached.replayed if of_topics else not offset.get("replaying", True)
-    if read_plan.after_ticks is not None and read_plan.reads_again and not replayed:
+    if reached.batch is not None:
+        state = read_replay_state(generation, reached, reads_again=read_plan.reads_again)
+        replaying, ended = not state.emits, state is ReplayState.ENDING
+    else:
+        replaying = read_plan.reads_again and offset.get("replaying", True)
+        ended = offset.get("final", False)
+    if replaying:
         return _not_beyond(read_plan, reached, batch)
     snapshots = Snapshots(str(generation / "ingress"))
     stop_points = {
@@ -107,7 +112,6 @@ def stop_point(generation: Path) -> StopPoint:
         }
         for name, partitions in offset.get("inputs", {}).items()
     }
-    ended = (generation / ENDING).exists() if of_topics else offset.get("final", False)
     return StopPoint(stop_points, _topic_stop_points(read_plan, reached), ended=ended, batch=batch)
 
 

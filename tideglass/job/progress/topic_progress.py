@@ -22,10 +22,6 @@ from tideglass.job.report.catch_up import Positions, logged_sources
 
 #: In the directory of a generation, what its `TopicProgress` is.
 REACHED = "reached.json"
-#: There once a generation that reads again has read what the one before had read.
-REPLAYED = "replayed"
-#: There once a run of topics has read what it was to read, and tells the end.
-ENDING = "ending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ class TopicProgress:
             name: self.offsets.get(name, {}) if of is None else _offsets(of)
             for name, of in zip(topics, logged, strict=False)
         }
-        control = logged[len(topics)] or {}  # behind the topics comes what is told to them
+        control = logged[len(topics)] or {}  # the control source comes after the topics
         reports = {name: dict(of) for name, of in self.reports.items()}
         for report in scanned:
             reports.setdefault(report.input, {})[report.partition] = replace(report, errors=())

@@ -1,0 +1,167 @@
+"""The Spark query of a run: the session it runs in, what its sources read, and waiting for its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tideglass.connect.kafka.topic import HeldPartition, TopicInput
+from tideglass.connect.reference.database import SqlReference
+from tideglass.connect.reference.files import FileReference
+from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.core.time import NANOSECONDS_PER_TICK
+from tideglass.engine.output_filter import OutputFilter
+from tideglass.job.commit import Committer
+from tideglass.job.directory import JobDirectory
+from tideglass.job.options import JobPlan
+from tideglass.job.outputs import TaskSink
+from tideglass.job.progress.replay import ReplayState, released_file
+from tideglass.job.start.topics import input_begin
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from tideglass.spark.file_source import SourceJob
+    from tideglass.spark.session.spark_session import Libraries
+
+
+@dataclass(frozen=True, slots=True)
+class SparkHost:
+    """Where a run has Spark from.
+
+    job: what runs.
+    directory: of the job, for Spark's log.
+    shared: a session with other work to do, too; None for one of the job's own, started when first needed.
+    """
+
+    job: JobPlan
+    directory: JobDirectory
+    shared: SparkSession | None = None
+
+    def session(self) -> SparkSession:
+        from tideglass.spark.session.spark_session import local_session
+
+        if self.shared is not None:
+            return self.shared
+        return local_session(self.job.options.cores, self.directory.spark_log, libraries(self.job))
+
+    def held_partitions(self, topic: TopicInput, from_ms: int | None) -> Mapping[int, HeldPartition]:
+        """What a topic holds, by partition. from_ms: the time `HeldPartition.found` is of, None for none."""
+        from tideglass.spark.kafka.offsets import held_partitions
+
+        return held_partitions(self.session(), topic, from_ms)
+
+
+def libraries(job: JobPlan) -> Libraries | None:
+    """What Spark needs besides its own; None for a job without topics."""
+    from tideglass.spark.connector import CONNECTOR
+    from tideglass.spark.session.spark_session import Libraries
+
+    if not job.topics and all(each.kafka_options is None for each in job.outputs.values()):
+        return None
+    chosen = job.options
+    return Libraries(chosen.packages or ("" if chosen.jars else CONNECTOR), chosen.jars)
+
+
+def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:
+    """Start the query of a run. The committer gets what every batch has for the driver."""
+    from tideglass.spark.kafka.query import LiveJob, start_live
+    from tideglass.spark.query import QueryOptions, start
+
+    job, topology = host.job, host.job.compiled.topology
+    read_plan = committer.reporter.setup.read_plan
+    session, references = host.session(), _references(job, host.directory)
+    source = _source(job, committer, references, tasks=session.sparkContext.defaultParallelism)
+    kafka_options = {
+        ordinal: options
+        for ordinal, name in enumerate(topology.outputs)
+        if (options := job.outputs[name].kafka_options) is not None
+    }
+    options = QueryOptions(
+        str(committer.checkpoint), str(host.directory.stop), kafka_options, alone=host.shared is None
+    )
+    if not job.topics:
+        return start(session, source, options, committer.commit)
+    # Where topics are read again, one ingress scans a topic: all its partitions are known from the start.
+    again = source.replayed_file is not None
+    live = LiveJob(
+        topology=topology,
+        topics=job.topics,
+        files=source if job.inputs else None,
+        sink=source.sink,
+        finished=job.options.once,
+        ending=committer.replay is ReplayState.ENDING,
+        idle_seconds=job.options.idle_seconds,
+        offsets=read_plan.offsets,
+        partition_watermarks=None if again else committer.partition_watermarks,
+        begins={name: input_begin(read_plan, name) for name in job.topics} if again else {},
+        replayed_file=source.replayed_file,
+        references=references,
+        profile=source.profile,
+    )
+    return start_live(session, live, options, committer.commit)
+
+
+def _source(job: JobPlan, committer: Committer, references: JournaledReferences, *, tasks: int) -> SourceJob:
+    """The source of the inputs that tideglass reads itself."""
+    from tideglass.spark.file_source import SourceJob
+    from tideglass.spark.key_numbers import key_numbers
+
+    setup, topology = committer.reporter.setup, job.compiled.topology
+    read_plan = setup.read_plan
+    switches = read_plan.reads_again and bool(job.topics)
+    return SourceJob(
+        topology=topology,
+        inputs=tuple(committer.inputs),
+        snapshots=committer.scan_states,
+        sink=OutputFilter(TaskSink(dict(job.outputs)), dict(setup.plan.emit_from_ticks)),
+        key_numbers=key_numbers(topology.key_groups),
+        finished=job.options.once,
+        batch_bytes=job.options.batch_bytes,
+        idle_seconds=job.options.idle_seconds,
+        tasks=tasks,
+        stop_file=str(committer.reporter.directory.stop),
+        profile=committer.profile is not None,
+        begins={name: of for name, of in read_plan.begins.items() if name in job.inputs},
+        emits_replayed=read_plan.after_ticks is None,
+        replayed_file=str(released_file(committer.generation)) if switches else None,
+        # One process alone looks for snapshots: with topics the control source does.
+        references=replace(references, looks=False) if job.topics else references,
+    )
+
+
+def _references(job: JobPlan, directory: JobDirectory) -> JournaledReferences:
+    """The reference inputs; with topics, those that are there now are found before the query starts."""
+    stored = str(directory.reference)
+    references = JournaledReferences(
+        stored,
+        tuple(
+            FileReference(spec) if spec.sql is None else SqlReference(spec, stored)
+            for spec in job.references.values()
+        ),
+    )
+    if job.topics:
+        references.find(None if job.options.once else time.time_ns() // NANOSECONDS_PER_TICK)
+    return references
+
+
+def wait_for_end(query: StreamingQuery, committer: Committer) -> None:
+    """Wait until the query ends or the run is asked to stop; meanwhile follow how it goes."""
+    from tideglass.spark.query import wait, waits_for_events
+    from tideglass.spark.task_times import QueryBooks
+
+    reporter, profile, books = committer.reporter, committer.profile, QueryBooks(query)
+
+    def follow() -> None:
+        if reporter.starting and waits_for_events(query):
+            reporter.running()
+        if profile is not None:
+            for progress in books.new_progress():
+                profile.take_progress(progress)
+            profile.run_seconds = books.count_tasks()
+
+    wait(query, reporter.stop_requested, follow)
+    follow()
