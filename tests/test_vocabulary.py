@@ -32,6 +32,11 @@ SHARED_NOUNS = {
     "windows": "the windows of GROUP BY: how they are written, bound and planned",
 }
 
+#: A dataclass with more fields than these says in its docstring what each one is, on a line of its own.
+MOST_FIELDS = 6
+#: Packages whose large dataclasses do not do so yet.
+WITHOUT_LINES = {"connect", "engine", "ingress", "job", "project", "spark"}
+
 
 def unused_words() -> tuple[set[str], set[str]]:
     """The words of the table, and the identifiers it names as exceptions."""
@@ -80,3 +85,28 @@ def test_modules_of_one_name_mean_the_same_thing():
     }
     assert not unexplained, "one name for two things: rename one, or say in SHARED_NOUNS what they share"
     assert not set(SHARED_NOUNS) - set(several), "no longer shared"
+
+
+def undocumented_fields(class_: ast.ClassDef) -> list[str]:
+    """The public fields of a dataclass for which its docstring has no line `name: …`."""
+    if not any("dataclass" in ast.unparse(decorator) for decorator in class_.decorator_list):
+        return []
+    fields = [
+        node.target.id
+        for node in class_.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    ]
+    public = [name for name in fields if not name.startswith("_")]
+    lines = re.findall(r"(?m)^(\w+): ", ast.get_docstring(class_) or "")
+    return [name for name in public if name not in lines] if len(public) > MOST_FIELDS else []
+
+
+def test_every_field_of_a_large_dataclass_has_a_line_of_its_own():
+    found = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}": missing
+        for path in MODULES
+        if path.relative_to(ROOT / "tideglass").parts[0] not in WITHOUT_LINES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and (missing := undocumented_fields(node))
+    }
+    assert found == {}

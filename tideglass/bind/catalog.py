@@ -64,9 +64,16 @@ class UserFunction:
 class Environment:
     """Everything the parts of the binder share while one script is bound.
 
-    `known_inputs` None: any name that is no step is a stream input. Input names are matched without
-    regard to case; the first spelling met, or the catalogue's, is the one used in the plan. The same for
-    `known_functions`, the user's own. `known_outputs` None: any name may be an output.
+    Names of inputs and functions are matched without regard to case. The plan uses the catalogue's spelling;
+    without a catalogue, the first spelling in the text.
+
+    source: the text of the script
+    level: the compatibility level, such as `1.2`
+    known_inputs: the inputs there are, by name; None: any name that is no step is an input of a stream
+    known_functions: the user's own functions, by name; None: there are none
+    known_outputs: the outputs there are; None: any name may be an output
+    diagnostics: errors and warnings found so far
+    payload_types: columns of CREATE TABLE with their types, by input
     """
 
     source: Source

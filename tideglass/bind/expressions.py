@@ -49,10 +49,16 @@ def bind_type(name: str, span: Span, environment: Environment) -> Type:
 class Expressions:
     """Binds the expressions of one clause.
 
-    With `grouping` aggregates are collected there and stand for its columns; columns are still those of
-    the rows, and `GroupBinding.lift` turns the result into an expression over groups. `aliases` are SELECT
-    aliases (case-folded) that may be used, in HAVING only. `analytics` collects analytic functions; None
-    where they cannot be used. `matched` collects what a pattern looks at; None outside of one.
+    With `grouping`, aggregates are collected there and stand for its columns. Columns are still those of the
+    rows, and `GroupBinding.lift` turns the result into an expression over groups.
+
+    scope: the sources whose columns may be named
+    environment: what the whole script shares
+    clause: the clause of the query, for what is allowed in it and for messages
+    grouping: collects aggregates; None where there is no GROUP BY
+    aliases: expressions of the SELECT list by alias (case-folded); filled in HAVING only
+    analytics: collects analytic functions; None where they cannot be used
+    matched: collects the events a pattern looks at; None outside of MATCH_RECOGNIZE
     """
 
     scope: Scope

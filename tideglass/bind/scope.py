@@ -47,13 +47,22 @@ class BoundRows:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One source in FROM as its columns are named.
+    """One source in FROM, as its columns are named.
 
-    `alias` is what qualifies its columns; `own_name` the input or step behind it. `prefix` stands before
-    the listed columns when several relations are joined. An `applied` relation is the alias of APPLY:
-    its columns are found by its alias only, and the alias alone is all of them as a record. In a `raw`
-    relation (TIMESTAMP BY) every column is a field of the event as it arrived. The rows of a `reference`
-    relation have no time. `handed`: keys of its PARTITION BY that are no columns of it (`handing`).
+    alias: what qualifies its columns
+    columns: the listed columns
+    open: whether it may have fields that are not listed
+    own_name: the input or the step it reads; empty for a query in parentheses
+    metadata: names that mean metadata before fields of the event, of rows that are still events of an input;
+        None: the rows are no events, and such names are fields
+    substream_keys: the keys of TIMESTAMP BY ... OVER, as far as columns still hold them
+    prefix: stands before each listed column where several relations are joined
+    raw: TIMESTAMP BY is bound: every column is a field of the event as it arrived
+    applied: the alias of APPLY: its columns are found by the alias only, and the alias alone is all of them
+        as a record
+    reference: reference data, whose rows have no time
+    handed: keys of its PARTITION BY that are no columns of it (`bind.handing`)
+    events: the payload is that of the event, unchanged, so that there is an EventId
     """
 
     alias: str

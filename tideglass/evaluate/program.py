@@ -47,9 +47,14 @@ def _record_of(item: Named) -> Expr:
 class Program:
     """Filter and projection: rows where `condition` holds, `items` computed, `keep` passed on unchanged.
 
-    The rows stay in their order. `run` raises EvaluationError if a row makes an expression fail, or, with
-    `on_failure`, tells of such rows there and leaves them out. An item is not evaluated on rows the
+    The rows stay in their order. `run` raises EvaluationError if a row makes an expression fail; with
+    `on_failure` it reports such rows there and leaves them out. An item is not evaluated on rows the
     condition drops.
+
+    items: the columns to compute, in their order
+    condition: which rows stay; None: all
+    keep: columns of the rows that are passed on as they are
+    level: the compatibility level, such as `1.2`
     """
 
     items: tuple[Named, ...]

@@ -65,10 +65,16 @@ Builder = Callable[[Sequence[Sql]], Sql]
 
 @dataclass(frozen=True, slots=True)
 class ScalarSignature:
-    """A scalar function. `max_args` None: any number, each like the last of `params`.
+    """A scalar function.
 
-    `datepart_arg` is the place of the argument that is a date part, if any. A `strict` function is NULL
-    when an argument is; `build` gets converted arguments and gives the SQL.
+    name: its name in lower case
+    family: the group of functions it is listed with
+    params: what each argument may be
+    meaning: one sentence for people
+    build: makes the SQL of a call from the SQL of its converted arguments
+    min_args: least number of arguments
+    max_args: largest number of arguments; None: any number, each like the last of `params`
+    strict: the function is NULL when an argument is
     """
 
     name: str
@@ -97,11 +103,17 @@ class ScalarSignature:
 
 @dataclass(frozen=True, slots=True)
 class AggregateSignature:
-    """An aggregate (`asa.md` 4.1); its kernel is in `temporal`.
+    """An aggregate (`asa.md` 4.1); its kernel is in `operators.aggregates`.
 
-    `min_args`, `max_args` count what stands in the parentheses, `*` included. `constant_first`: the first
-    argument is a literal. `needs_order_by`: OVER (ORDER BY ...) must follow. `over_allowed`: may be used
-    with LIMIT DURATION over the recent rows.
+    name: its name in lower case
+    min_args: least number of things in the parentheses, `*` included
+    max_args: largest number of things in the parentheses
+    meaning: one sentence for people
+    star_allowed: `*` may be the argument
+    distinct_allowed: DISTINCT may stand before the argument
+    needs_order_by: OVER (ORDER BY ...) must follow
+    constant_first: the first argument is a literal
+    over_allowed: may be used with LIMIT DURATION over the recent rows
     """
 
     name: str

@@ -296,6 +296,17 @@ Pattern: TypeAlias = PatternName | PatternAny | PatternSequence | PatternChoice 
 
 @dataclass(frozen=True, slots=True)
 class MatchRecognize:
+    """`MATCH_RECOGNIZE (...)` behind a source.
+
+    limit: LIMIT DURATION: how long a match may last
+    partition_by: PARTITION BY; empty without it
+    measures: MEASURES: what a match yields
+    pattern: PATTERN
+    define: the conditions of DEFINE by variable
+    alias: AS; None without it
+    span: where it stands in the text
+    """
+
     limit: Duration
     partition_by: tuple[Expr, ...]
     measures: tuple[Item, ...]
@@ -333,6 +344,19 @@ GroupItem: TypeAlias = WindowCall | WindowsCall | Expr
 
 @dataclass(frozen=True, slots=True)
 class Select:
+    """`SELECT ... [INTO ...] FROM ...`
+
+    items: the SELECT list
+    into: the output; None without INTO
+    source: the first source of FROM
+    joins: JOIN and APPLY, in the order of the text
+    match: MATCH_RECOGNIZE; None without it
+    where: WHERE; None without it
+    group_by: GROUP BY: keys and windows; empty without it
+    having: HAVING; None without it
+    span: where it stands in the text
+    """
+
     items: tuple[Item | StarItem, ...]
     into: Name | None
     source: FromItem

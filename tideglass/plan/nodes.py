@@ -39,10 +39,15 @@ USERS = "uda."
 @tag("AggregateCall")
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate of the catalogue: `count` (no argument for `*`), `sum`, `topone`, `uda.<name>`, ...
+    """An aggregate of the catalogue, called in a query.
 
-    `arg` is None for COUNT(*). `constant` is the literal of PERCENTILE_* (p) and CollectTop (n).
-    `as_text`: MIN/MAX of an explicit cast to nvarchar compares as text (`asa.md` 4.1).
+    function: `count`, `sum`, `topone`, `uda.<name>`, ... in lower case
+    arg: the argument; None for COUNT(*)
+    distinct: DISTINCT stands before the argument
+    order_by: expressions of ORDER BY, each with True for descending
+    constant: the p of PERCENTILE_*, the n of CollectTop; None for other functions
+    as_text: MIN or MAX of an explicit cast to nvarchar, which compares as text (`asa.md` 4.1)
+    span: where the call stands in the text
     """
 
     function: str
@@ -73,12 +78,18 @@ class AnomalyModel:
 @tag("AnalyticCall")
 @dataclass(frozen=True, slots=True)
 class AnalyticCall:
-    """A function of the rows before the current one, per `partition_by`, of those where `when` holds.
+    """A function of the current row and the rows before it.
 
-    `function`: `lag`, `last`, `isfirst`, that of `aggregate`, which then says all about its values, or that
-    of `model`, which detects anomalies in the values of `arg`.
-    `length_ticks`: how far back it looks, (t - length, t] (A-26); the interval of `isfirst`. `default`
-    stands where there is no such row.
+    function: `lag`, `last`, `isfirst`, the name of `aggregate`, or the name of the detector of `model`
+    length_ticks: how far back it looks, (t - length, t] (A-26); the interval of `isfirst`
+    arg: the value of LAG and LAST, the values a detector watches; None for other functions
+    offset: of LAG: how many rows back
+    default: of LAG and LAST: the value where there is no such row; None: NULL
+    partition_by: only rows with equal keys are looked at
+    when: only rows for which it holds are looked at; None: all
+    aggregate: the aggregate over those rows; None for other functions
+    model: the settings of a detector of anomalies; None for other functions
+    span: where the call stands in the text
     """
 
     function: str
@@ -109,11 +120,19 @@ class AnalyticCall:
 @tag("Scan")
 @dataclass(frozen=True, slots=True)
 class InputScan:
-    """An input behind its policies. `timestamp` None: arrival time. `over` empty: no substreams.
+    """An input after its time policies.
 
-    `reader` tells readers of the same input apart (`asa.md` 2.4): equal readers are one.
-    `payload_types`: the columns of CREATE TABLE, if any; then the relation is still open, but an
-    event that does not fit is rejected by the deserializer (`asa.md` 2.13).
+    `reader` tells readers of one input apart (`asa.md` 2.4); equal ones are one.
+
+    input: the name of the input
+    timestamp: TIMESTAMP BY; None: arrival time
+    over: keys of TIMESTAMP BY ... OVER; empty: no substreams
+    partition_by: PARTITION BY of the source
+    payload_types: columns of CREATE TABLE with their types; an event that does not fit them is rejected by
+        the deserializer (`asa.md` 2.13), and the relation is open all the same
+    columns: the listed columns
+    open: events may have fields that are not listed
+    span: where the source stands in the text
     """
 
     input: str
@@ -263,14 +282,23 @@ class TimeBound:
 @tag("Join")
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Pairs of rows of two streams that lie close enough in time; `kind` is inner or left (`asa.md` 2.8).
+    """Pairs of rows of two streams that lie close enough in time (`asa.md` 2.8).
 
-    A side's columns are named `<prefix><column>` here: its listed ones, its payload (`a.$payload`) and
-    its engine columns (`a.$ts`); a side that is a join already has no prefix. `$ts` of a pair is the
-    later of both; of a left row without a match, its own + `unmatched_ticks`.
+    The columns of a side are named `<prefix><column>` here: its listed ones, its payload (`a.$payload`) and
+    its engine columns (`a.$ts`). A side that is a join already has no prefix. `$ts` of a pair is the later
+    of both.
 
-    keys: equal values of left and right. bounds: all of them hold. condition: what else ON asks for.
-    lower_ticks, upper_ticks: no pair's right.$ts - left.$ts is outside.
+    left: the rows of the left side
+    right: the rows of the right side
+    kind: `inner` or `left`
+    left_prefix: stands before columns of the left side; empty for a side that is a join
+    right_prefix: stands before columns of the right side
+    keys: values of left and right that must be equal
+    bounds: bounds on the difference of times; all must hold
+    condition: what else ON asks for; None: nothing
+    lower_ticks: the least difference right.$ts - left.$ts of a pair
+    upper_ticks: the largest difference
+    unmatched_ticks: `$ts` of a left row without a match is its own plus these ticks
     """
 
     left: Node
@@ -302,14 +330,22 @@ class Join:
 @tag("Lookup")
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Rows with those of reference data that ON brings together with them (`asa.md` 2.9).
+    """Rows joined with reference data (`asa.md` 2.9).
 
-    `kind` is inner or left. Columns are named as those of a Join; a row keeps its own time and place,
-    each of its matches does. Which snapshot of the reference input `input` a row meets is decided by its
-    `$ts` (`asa.md` 6.3).
+    Columns are named as those of a Join. Each result row has the time and the position of the stream's row.
+    The `$ts` of a row decides which snapshot it meets (`asa.md` 6.3).
 
-    keys: equal values of row and reference row. condition: what else ON asks for. reference_columns,
-    reference_open: as in Scan, and so `payload_types`.
+    left: the rows of the stream
+    input: the name of the reference input
+    kind: `inner` or `left`
+    left_prefix: stands before columns of the stream
+    right_prefix: stands before columns of the reference data
+    keys: values of row and reference row that must be equal
+    condition: what else ON asks for; None: nothing
+    reference_columns: listed columns of the reference data
+    reference_open: the reference data may have fields that are not listed
+    payload_types: columns of CREATE TABLE with their types, as in `InputScan`
+    span: where the join stands in the text
     """
 
     left: Node
@@ -384,11 +420,18 @@ class MatchedValue:
 @tag("Match")
 @dataclass(frozen=True, slots=True)
 class Match:
-    """MATCH_RECOGNIZE: a row for each event from which on the pattern matches (`asa.md` 2.14).
+    """MATCH_RECOGNIZE: a row for each event at which the pattern starts to match (`asa.md` 2.14).
 
-    The preferred match counts; its row has the time of its last event and the columns `measured`, which are
-    some of `values`. No match spans more than `limit_ticks`. The first of `states` is where a match begins.
-    text: the pattern as it was written.
+    The preferred match counts. Its row has the time of its last event.
+
+    child: the rows it reads
+    partition_by: only events with equal keys make a match
+    limit_ticks: no match spans more
+    variables: the variables of DEFINE; a number in `states` and `values` is an index into them
+    states: the NFA of the pattern; a match begins in the first
+    values: the columns that conditions and measures read of the events matched so far
+    measured: names of the `values` that the row of a match has
+    text: the pattern as it was written, for people
     """
 
     child: Node

@@ -53,10 +53,14 @@ class RowProgram:
 class AggregateSpec:
     """An aggregate over evaluated columns.
 
-    name: of the result column. arg: column of the argument; None only for COUNT(*).
-    order_by: columns of ORDER BY and whether descending. constant: p of a percentile, n of CollectTop.
-    as_text: MIN and MAX of an explicit cast to nvarchar(max) compare text by code point.
-    span: the call in the query, for errors.
+    name: the result column
+    function: as in `AggregateCall`
+    arg: the column of the argument; None only for COUNT(*)
+    order_by: columns of ORDER BY, each with True for descending
+    distinct: equal values count once
+    constant: the p of a percentile, the n of CollectTop; None for other functions
+    as_text: MIN and MAX of an explicit cast to nvarchar(max) compare text by code point
+    span: where the call stands in the text, for errors
     """
 
     name: str
@@ -129,10 +133,17 @@ class GroupBySpec:
 @tag("AnalyticSpec")
 @dataclass(frozen=True, slots=True)
 class AnalyticSpec:
-    """An analytic function over evaluated columns.
+    """An analytic function over evaluated columns; see `plan.nodes.AnalyticCall`.
 
-    name: of the result column. function: `lag`, `last`, `isfirst` or that of `aggregate`. length_ticks:
-    LIMIT DURATION, or the interval of ISFIRST. keys, when: PARTITION BY and WHEN. arg, default: LAG, LAST.
+    name: the result column
+    function: `lag`, `last`, `isfirst` or the function of `aggregate`
+    length_ticks: LIMIT DURATION, or the interval of ISFIRST
+    keys: columns of PARTITION BY
+    when: the column of WHEN; None: all rows count
+    arg: the column of the value of LAG and LAST; None for other functions
+    offset: of LAG: how many rows back
+    default: the column of the default of LAG and LAST; None: NULL
+    aggregate: the aggregate over the rows looked at; None for other functions
     """
 
     name: str
@@ -200,7 +211,14 @@ class AnomalySpec(AnalyticSpec):
 class PatternSpec:
     """A MATCH_RECOGNIZE with all names resolved to columns; see `plan.nodes.Match`.
 
-    keys: of PARTITION BY. values: their `arg` is a column of the rows.
+    keys: columns of PARTITION BY
+    limit_ticks: no match spans more
+    variables: the variables of DEFINE
+    states: the NFA of the pattern; a match begins in the first
+    values: what conditions and measures read of matched events; their `arg` is a column of the rows
+    measured: names of the `values` that the row of a match has
+    substreams: the rows have substreams
+    text: the pattern as it was written, for people
     """
 
     keys: tuple[str, ...]
@@ -230,8 +248,16 @@ class PatternSpec:
 class IntervalJoinSpec:
     """A join of streams with all names resolved to columns; see `plan.nodes.Join`.
 
-    keys: columns of both sides. bounds: their `base` is a column of the left rows. condition: over the
-    columns of a pair, which are `left_columns` and `right_columns`.
+    kind: `inner` or `left`
+    keys: columns that both sides have, whose values must be equal
+    bounds: bounds on the difference of times; their `base` is a column of the left rows
+    condition: what else ON asks for, over the columns of a pair; None: nothing
+    left_columns: columns of a pair that come from the left row
+    right_columns: columns of a pair that come from the right row
+    lower_ticks: the least difference right.$ts - left.$ts of a pair
+    upper_ticks: the largest difference
+    unmatched_ticks: `$ts` of a left row without a match is its own plus these ticks
+    substreams: the rows have substreams
     """
 
     kind: str
@@ -251,8 +277,15 @@ class IntervalJoinSpec:
 class ReferenceJoinSpec:
     """A join with reference data with all names resolved to columns; see `plan.nodes.Lookup`.
 
-    keys: columns of both sides. reference: the row program that makes keys and `right_columns` of what
-    `fields` says the decoder of the reference input delivers. condition: over the columns of a pair.
+    input: the name of the reference input
+    kind: `inner` or `left`
+    keys: columns that both sides have, whose values must be equal
+    condition: what else ON asks for, over the columns of a pair; None: nothing
+    left_columns: columns of a pair that come from the stream's row
+    right_columns: columns of a pair that come from the reference row
+    reference: makes `keys` and `right_columns` of the decoded reference data
+    fields: what the decoder of the reference input delivers
+    substreams: the rows have substreams
     """
 
     input: str

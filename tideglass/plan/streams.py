@@ -17,12 +17,18 @@ from tideglass.plan.specs import RowProgram
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Rows of the operator `op` as a query block sees them, not yet computed.
+    """Rows of an operator as a query block sees them, not yet computed.
 
-    condition, columns, payload: expressions over the rows of `op`.
-    together: None when rows are spread anyhow; else the keys by whose hash they are spread, in that
-    order (none: all rows are in one key group). A key is given by all expressions over the rows of `op`
-    that are equal to it. aligned: the one key is the input partition, and its number says the key group.
+    op: the id of the operator
+    level: its level
+    columns: expressions over the rows of `op`, by the column's name
+    payload: the expression of the payload; None: there is none
+    condition: which rows of `op` count; None: all
+    together: the keys by whose hash rows are spread, in that order; each key is the set of all expressions
+        over the rows of `op` that are equal to it. Empty: all rows are in one key group. None: rows are
+        spread by nothing
+    substreams: the rows have substreams
+    aligned: the one key is the input partition, and its number is the number of the key group
     """
 
     op: int

@@ -162,7 +162,16 @@ class PatternOp:
 @tag("ApplyOp")
 @dataclass(frozen=True, slots=True)
 class ApplyOp:
-    """A row for each element of the array, or field of the record, in the column `argument`."""
+    """A row for each element of an array, or for each field of a record.
+
+    id: the operator's id
+    level: its level
+    source: the id of the operator it reads, of the same level
+    function: `getarrayelements` or `getrecordproperties`
+    argument: the column with the array or record
+    made: the names of the two columns it adds: index or name, and value
+    outer: a row without elements stays, with NULLs
+    """
 
     id: int
     level: int
@@ -226,10 +235,18 @@ Op = (
 @tag("Topology")
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Everything a driver needs to run a job, as plain data (picklable; the same in every task).
+    """Everything a driver needs to run a job, as plain data: picklable, and the same in every task.
 
-    source: the text of the query, for errors. drops_failing_rows: a row that fails is counted and left
-    out; otherwise it stops the job (`asa.md` A-33).
+    ops: the operators, in the order of their ids
+    readers: the readers of all inputs
+    fields: by input, the fields the decoder delivers
+    outputs: the names of the outputs; a message names one by its index
+    key_groups: number of key groups
+    level: the compatibility level, such as `1.2`
+    functions: JavaScript source of the user's own functions, by name
+    source: the text of the query, for errors
+    drops_failing_rows: a row that fails is counted and left out; otherwise it stops the job (`asa.md` A-33)
+    limits: what a call of JavaScript or a match of a regular expression may take
     """
 
     ops: tuple[Op, ...]

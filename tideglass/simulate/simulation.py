@@ -46,10 +46,18 @@ class SimulatedEvent:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRow:
-    """An event, what the policies made of it, and the watermark around it (of its substream, if any).
+    """An event, what the policies decided, and the watermark before and after it (of its substream, if there
+    are any).
 
-    system_timestamp_ticks is None when the event was dropped, a watermark when there was none yet.
-    `event_watermark_*` is the part the events alone make; `watermark_*` is the one in force.
+    event: the event as it arrived
+    decision: what became of it
+    words: the decision in words
+    system_timestamp_ticks: the time it has in the query; None: it was dropped
+    watermark_before_ticks: the watermark in force before it; None: there was none yet
+    watermark_after_ticks: the watermark in force after it; None: there is none yet
+    event_watermark_before_ticks: the part of the watermark before it that events alone make, as if arrival
+        moved nothing
+    event_watermark_after_ticks: the same after it
     """
 
     event: SimulatedEvent

@@ -106,11 +106,15 @@ class Failing:
 
 @dataclass(slots=True)
 class Matches:
-    """What came of each start.
+    """What each start has led to. All arrays have an entry for each start.
 
-    lengths: events of its match, 0 for none. open: further events may still decide. registers: those of the
-    match. trails: the last step of its way, -1 for none. failed: the way that counts ended with a test that
-    failed. failures: how many did, where they only say no. tests: the first of them, by the start's number.
+    lengths: events of its match; 0: no match
+    open: further events may still decide
+    registers: an array for each register: the values of the match's thread
+    trails: the number of the last step of the match's thread; -1: none
+    failed: the match's thread ended with a test that failed
+    failures: number of failed tests that count as false
+    tests: the first test that failed, by the number of the start
     """
 
     lengths: Ints

@@ -170,9 +170,18 @@ class Patterns:
 class _Known:
     """The events of some keys up to the watermark, and what can be decided of them.
 
-    rows: in the total order, those held before first. order: their places, sorted by key. All arrays are in
-    that order. firsts: the place of the first event of the key. new: came with this batch. came: how many new
-    ones the key has. following: events of the key from each one on. closed: the limit is over.
+    All arrays have an entry for each event, in the order by key.
+
+    patterns: the operator
+    rows: the events in the total order, those held before first
+    order: the positions in `rows`, sorted by key
+    events: the rows sorted by key
+    firsts: the index of the key's first event
+    new: the event has arrived in this batch
+    new_events: number of the key's events that have arrived in this batch
+    following: number of the key's events from this one on
+    open: whether a match may start here is not decided
+    closed: the watermark is past the limit of a match that starts here
     """
 
     patterns: Patterns
