@@ -17,6 +17,7 @@ from tideglass.cli.main import main
 from tideglass.cli.new import make_project
 from tideglass.cli.run import progress, progress_table
 from tideglass.cli.start import directory_of
+from tideglass.core.positions import Piece
 from tideglass.job.directory import JobDirectory
 from tideglass.job.report.catch_up import CatchUp
 from tideglass.job.report.metrics import Metrics
@@ -240,12 +241,14 @@ def test_a_bar_shows_how_far_a_run_has_caught_up_until_it_has():
     metrics.catch_up = CatchUp(
         "first start", "the beginning of the inputs", {}, {"sensor": 1000}, began_seconds=0.0
     )
-    metrics.catch_up.advance({"sensor": {"0": [["a.json", 0, 250, 0]]}}, {"sensor": 50}, now_seconds=2.0)
+    metrics.catch_up.advance({"sensor": {"0": [Piece("a.json", 0, 250, 0)]}}, {"sensor": 50}, now_seconds=2.0)
     console.print(progress(metrics))
     shown = console.export_text()
     assert "\ncatching up from the beginning of the inputs: 50 of about 200 events (25%), 25/s" in shown
     assert "━" in shown
-    metrics.catch_up.advance({"sensor": {"0": [["a.json", 0, 1000, 0]]}}, {"sensor": 200}, now_seconds=8.0)
+    metrics.catch_up.advance(
+        {"sensor": {"0": [Piece("a.json", 0, 1000, 0)]}}, {"sensor": 200}, now_seconds=8.0
+    )
     console.print(progress(metrics))
     assert "catching up" not in console.export_text()
     assert type(progress(metrics)) is type(progress_table(metrics))

@@ -17,8 +17,10 @@ from pydantic import ValidationError
 from support.depth import depth
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import InputSpec, Rotation
+from tideglass.core.documents import of_plain, to_plain
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
+from tideglass.core.positions import Positions
 from tideglass.core.types import OFFSET
 
 N = Fields((("n",),))
@@ -38,19 +40,20 @@ class Reader:
 
     def __init__(self, path: Path, rotation: Rotation = "none", **more: Any) -> None:
         self.spec = InputSpec(name="clicks", path=path, rotation=rotation, finished=False, **more)
-        self.position: dict[str, Any] = {}
-        self.ends: list[dict[str, Any]] = []
+        self.position: Positions = {}
+        self.ends: list[Positions] = []
 
     def read(self, limit: int | None = None, **more: Any) -> list[int]:
         """The events of the next batch; the input is made anew, as by a restart."""
         source = FileInput(self.spec.model_copy(update=more))
-        end = json.loads(json.dumps(source.latest(self.position, limit)))
+        latest = json.loads(json.dumps(to_plain(source.latest(self.position, limit))))
+        end: Positions = of_plain(Positions, latest)
         found = self.between(self.position, end)
         self.position = end
         self.ends.append(end)
         return found
 
-    def between(self, start: dict[str, Any], end: dict[str, Any], column: str = "$payload.n") -> list[int]:
+    def between(self, start: Positions, end: Positions, column: str = "$payload.n") -> list[int]:
         source = FileInput(self.spec)
         chunks = list(source.read("0", start.get("0", []), end["0"], N))
         return [value for chunk in chunks for value in chunk.table[column].to_pylist()]
@@ -117,7 +120,8 @@ def test_a_live_file_that_is_no_longer_the_one_that_was_read_stops_the_job(
     file.write_text(lines(1, 2, 3))
     reader = Reader(tmp_path if folder else file)
     assert reader.read() == [1, 2, 3]
-    start, end = {"0": []}, reader.position
+    start: Positions = {"0": []}
+    end = reader.position
     change(file)
     for _ in "12":  # however often it is started again
         with pytest.raises(InputError, match=r"(?s)INPUT_CHANGED.*in\.json.*'clicks'.*--fresh"):
@@ -176,13 +180,13 @@ def test_a_position_of_an_earlier_version_has_no_marks_and_is_read_on(tmp_path: 
     file.write_text(lines(1, 2, 3))
     reader = Reader(tmp_path)
     reader.read()
-    reader.position = {"0": [piece[:4] for piece in reader.position["0"]]}
+    reader.position = {"0": [piece._replace(mark=None) for piece in reader.position["0"]]}
     assert reader.read() == []
     append(file, 4)
     assert reader.read() == [4]
     assert reader.again() == [1, 2, 3, 4]
     file.write_text(lines(1))
-    reader.position = {"0": [piece[:4] for piece in reader.position["0"]]}
+    reader.position = {"0": [piece._replace(mark=None) for piece in reader.position["0"]]}
     with pytest.raises(InputError, match="has become shorter"):
         reader.read()
 

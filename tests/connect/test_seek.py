@@ -147,7 +147,7 @@ def test_what_was_emptied_keeps_the_places_of_the_others(tmp_path: Path) -> None
     write(tmp_path / "b.json", rows(8)[4:])
     source = by_field(tmp_path)
     whole = read_behind(source, SeekResult([], 0))
-    name, _, end, arrival, _ = source.latest({})["0"][0]
-    emptied = {"0": [[name, end, end, arrival], source.latest({})["0"][1]]}
+    first, second = source.latest({})["0"]
+    emptied = {"0": [first.emptied, second]}
     (tmp_path / "a.json").unlink()
     assert read_behind(by_field(tmp_path, recorded=emptied), SeekResult([], 0)) == whole[4:]

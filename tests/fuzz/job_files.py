@@ -16,6 +16,7 @@ from tideglass.compile import compile_query
 from tideglass.connect.files.output import FileOutput
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import Source, StateError
+from tideglass.core.positions import Piece
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.read_from import PartitionBegin
 from tideglass.ingress.reports import PartitionReport
@@ -95,8 +96,8 @@ def whole() -> dict[str, bytes]:
             ),
         )
         place = directory.generation(1) / "begun.json"
-        part = PartitionBegin(0, [["in.json", 0, 10, 5]], 3, (IdlePeriod(1, 2),))
-        ReadPlan({"i": {"0": part}}, {"i": {"0": [["in.json", 0, 10, 5]]}}, 9).save(place)
+        part = PartitionBegin(0, [Piece("in.json", 0, 10, 5)], 3, (IdlePeriod(1, 2),))
+        ReadPlan({"i": {"0": part}}, {"i": {"0": [Piece("in.json", 0, 10, 5)]}}, 9).save(place)
         names = ["manifest.json", "runs.jsonl", "silences.jsonl", "status.json", "generation-0001/begun.json"]
         return {name: (directory.path / name).read_bytes() for name in names}
 

@@ -8,11 +8,14 @@ import pytest
 
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import InputSpec
-from tideglass.job.report.catch_up import CatchUp, last_batch, logged_offset, positions_of, sizes, there_now
+from tideglass.core.positions import InputPositions, Piece
+from tideglass.job.report.catch_up import CatchUp, sizes, there_now
+from tideglass.spark.checkpoint import last_batch, source_offset
 
 
-def reached(to: int) -> dict[str, dict[str, list[list[object]]]]:
-    return {"clicks": {"0": [["a.json", 0, 100, 0], ["b.json", 0, to - 100, 0]]}}
+def reached(to: int, messages: int = 0) -> InputPositions:
+    files = [Piece("a.json", 0, 100, 0), Piece("b.json", 0, to - 100, 0)]
+    return {"clicks": {"0": files}, "topic": {"0": [Piece("0", 0, messages, 0)]}}
 
 
 def test_share_rate_and_rest_follow_what_is_read_since_the_start():
@@ -39,17 +42,13 @@ def test_nothing_to_catch_up_is_done_at_once():
 
 def test_inputs_whose_units_differ_are_weighed_by_their_events():
     at = CatchUp("first start", "the beginning", {}, {"clicks": 1000, "topic": 10}, began_seconds=0.0)
-    at.advance({"topic": {"0": [["0", 0, 5, 0]]}}, {"topic": 50}, now_seconds=1.0)
+    at.advance({"topic": {"0": [Piece("0", 0, 5, 0)]}}, {"topic": 50}, now_seconds=1.0)
     assert at.status(now_seconds=1.0).events_expected is None, "of the clicks nobody knows how large they are"
-    at.advance(
-        reached(200) | {"topic": {"0": [["0", 0, 10, 0]]}}, {"topic": 100, "clicks": 60}, now_seconds=2.0
-    )
+    at.advance(reached(200, 10), {"topic": 100, "clicks": 60}, now_seconds=2.0)
     told = at.status(now_seconds=2.0)
     assert (told.events, told.events_expected, told.share) == (160, 400, 0.4)
     assert not at.done
-    at.advance(
-        reached(1000) | {"topic": {"0": [["0", 0, 15, 0]]}}, {"topic": 150, "clicks": 300}, now_seconds=3.0
-    )
+    at.advance(reached(1000, 15), {"topic": 150, "clicks": 300}, now_seconds=3.0)
     assert at.done
     assert at.status(now_seconds=3.0).events_expected == 450
 
@@ -67,11 +66,12 @@ def test_positions_are_read_from_sparks_logs(tmp_path: Path):
     (tmp_path / "offsets").mkdir()
     (tmp_path / "commits").mkdir()
     assert last_batch(tmp_path) is None
-    offset = '{"batch": 3, "inputs": {"clicks": {"0": {"position": [["a.json", 0, 9, 0]], "ended": false}}}}'
+    partition = '{"number": 0, "position": [["a.json", 0, 9, 0]], "since_ms": 5, "ended": false}'
+    offset = f'{{"batch": 3, "final": false, "inputs": {{"clicks": {{"0": {partition}}}}}, "at_ms": 7}}'
     (tmp_path / "offsets" / "2").write_text(f'v1\n{{"batchWatermarkMs":0}}\n{offset}')
     for name in ("0", "2", ".3.crc"):
         (tmp_path / "commits" / name).touch()
     assert last_batch(tmp_path) == 2
-    assert positions_of(logged_offset(tmp_path, 2)) == {"clicks": {"0": [["a.json", 0, 9, 0]]}}
+    assert source_offset(tmp_path, 2).positions == {"clicks": {"0": (Piece("a.json", 0, 9, 0),)}}
     with pytest.raises(FileNotFoundError):
-        logged_offset(tmp_path, 3)
+        source_offset(tmp_path, 3)

@@ -14,6 +14,7 @@ from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.events import Fields
+from tideglass.core.positions import Piece
 from tideglass.core.time import TICKS_PER_SECOND, format_ticks
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.idle_periods import IdlePeriod
@@ -160,7 +161,7 @@ def test_where_a_run_stopped_is_read_from_what_it_had_committed(tmp_path: Path) 
     state = ScanState({0: Ingress(event_watermark_ticks=70), 1: Ingress(floor_ticks=60)})
     Snapshots(str(tmp_path / "ingress")).save("in/0", 7, state.to_bytes())
     found = stop_point(tmp_path)
-    assert found.stop_points == {"in": {"0": PartitionStopPoint(2, [["a.json", 0, 9, 1]], 60)}}
+    assert found.stop_points == {"in": {"0": PartitionStopPoint(2, (Piece("a.json", 0, 9, 1),), 60)}}
     assert (found.watermark_ticks, found.ended) == (60, False)
 
 

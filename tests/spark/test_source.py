@@ -29,6 +29,7 @@ from tideglass.ingress.reports import BatchReports
 from tideglass.project.settings import from_options
 from tideglass.spark.file_source import JobReader, SourceJob
 from tideglass.spark.key_numbers import key_numbers
+from tideglass.spark.source_offset import SOURCE_OFFSET
 from tideglass.testing import compile_rows
 
 QUERY = "SELECT COUNT(*) AS n INTO o FROM events TIMESTAMP BY t GROUP BY TumblingWindow(second, 10)"
@@ -188,13 +189,13 @@ def test_what_an_earlier_run_has_read_is_read_again_before_anything_new_and_give
         end = next_batch(source, start)
         sent = messages(source, start, end)
         gave.append(not any(m.kind is Kind.WITHHELD for m in sent))
-        numbers.append(end["inputs"]["events"]["0"]["position"])
+        numbers.append(SOURCE_OFFSET.of_plain(end).inputs["events"]["0"].position)
         assert gave[-1] or not any(m.kind in OUTPUT_KINDS for m in emitted_messages(sent))
         start = end
     assert gave == sorted(gave)
     assert set(gave) == {False, True}
     last_of_replay = numbers[gave.index(True) - 1]
-    assert last_of_replay == recorded["0"]
+    assert last_of_replay == tuple(recorded["0"])
 
 
 def test_the_end_of_an_input_is_told_in_a_batch_that_gives_rows(tmp_path: Path) -> None:
@@ -225,7 +226,7 @@ def test_nothing_new_is_read_while_other_inputs_are_read_again(tmp_path: Path) -
     write(tmp_path / "in" / "0" / "b.json", [event(second, "a", 1) for second in range(40, 50)])
     first = next_batch(source, None)
     sent = messages(source, None, first)
-    assert first["inputs"]["events"]["0"]["position"] == recorded["0"]
+    assert SOURCE_OFFSET.of_plain(first).inputs["events"]["0"].position == tuple(recorded["0"])
     assert marks(sent)["events/0"] == ticks_at(95), "the stages hear of partitions that have nothing to read"
     assert any(m.kind is Kind.WITHHELD for m in sent)
     assert next_batch(source, first) == first
@@ -239,9 +240,9 @@ def test_a_run_begins_in_the_middle_with_the_watermark_silence_had_left(tmp_path
     write(tmp_path / "in" / "0" / "a.json", [event(second, "a", 1) for second in range(1, 40)])
     files = folders(tmp_path / "in", finished=False)
     every = files.latest({})["0"]
-    half = int(every[0][2]) // 39 * 20
+    half = every[0].end // 39 * 20
     idle_time = IdlePeriod(5, ticks_at(100))
-    begin = PartitionBegin(3, [[every[0][0], 0, half, every[0][3]]], half, (idle_time,))
+    begin = PartitionBegin(3, [every[0]._replace(end=half, mark=None)], half, (idle_time,))
     source = reader(tmp_path, files, finished=False)
     source = JobReader(replace(source.job, **replayed(files, {}, begin)))
     first = next_batch(source, None)

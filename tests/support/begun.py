@@ -57,7 +57,7 @@ class Bench:
         for name in ("commits", "offsets"):
             (checkpoint / name).mkdir(parents=True)
             for batch in (3, 4):
-                offset = json.dumps({"batch": batch + 1, "final": batch == 4, "inputs": {}})
+                offset = json.dumps({"batch": batch + 1, "final": batch == 4, "inputs": {}, "at_ms": 0})
                 body = "v1\n{}" if name == "commits" else f"v1\n{{}}\n{offset}"
                 (checkpoint / name / str(batch)).write_text(body)
         (checkpoint / "metadata").write_text('{"id":"x"}')

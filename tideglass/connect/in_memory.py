@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from tideglass.connect.formats.decoded import LINE
 from tideglass.connect.formats.json.decode import decode_json
-from tideglass.connect.source import PartitionPosition, StreamInput
+from tideglass.connect.source import StreamInput
 from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
+from tideglass.core.positions import Piece, Position, Positions
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import ARRIVAL, OFFSET, Type
 from tideglass.core.types import field as typed_field
@@ -51,21 +52,19 @@ class RowsInput(StreamInput):
             found.setdefault(partition_of(self.name, row), []).append((number, row))
         return {str(partition): rows for partition, rows in sorted(found.items())}
 
-    def latest(
-        self, position: Mapping[str, PartitionPosition], limit_bytes: int | None = None
-    ) -> dict[str, list[list[Any]]]:
+    def latest(self, position: Positions, limit_bytes: int | None = None) -> dict[str, list[Piece]]:
         """The next `batch_rows` rows; their size in bytes does not count."""
         taken = sum(_count(pieces) for pieces in position.values()) + self.batch_rows
         return {
-            partition: [["rows", 0, sum(number < taken for number, _ in rows), 0]]
+            partition: [Piece("rows", 0, sum(number < taken for number, _ in rows), 0)]
             for partition, rows in self._numbered().items()
         }
 
     def read(
         self,
         partition: str,
-        start: PartitionPosition,
-        end: PartitionPosition,
+        start: Position,
+        end: Position,
         fields: Fields,
         level: str = "1.2",
     ) -> Iterator[Chunk]:
@@ -73,7 +72,7 @@ class RowsInput(StreamInput):
         if rows:
             yield chunk_of_rows(self.name, rows, fields, level)
 
-    def ended(self, position: Mapping[str, PartitionPosition]) -> frozenset[str]:
+    def ended(self, position: Positions) -> frozenset[str]:
         return frozenset(
             partition
             for partition, rows in self._numbered().items()
@@ -81,8 +80,8 @@ class RowsInput(StreamInput):
         )
 
 
-def _count(pieces: PartitionPosition) -> int:
-    return int(pieces[0][2]) if pieces else 0
+def _count(position: Position) -> int:
+    return position[0].end if position else 0
 
 
 def chunk_of_rows(name: str, rows: Sequence[tuple[int, Row]], fields: Fields, level: str) -> Chunk:

@@ -14,8 +14,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tideglass.connect.dataframes.input import ALONE, EVENTS_OF_A_MESSAGE, FrameSpec, chunk_of_frame
-from tideglass.connect.source import PartitionPosition, SeekResult, StreamInput
+from tideglass.connect.source import SeekResult, StreamInput
 from tideglass.core.events import Chunk, Fields
+from tideglass.core.positions import Piece, Position, Positions
 
 
 class NumberedInput(StreamInput, Protocol):
@@ -51,9 +52,7 @@ class NumberedInput(StreamInput, Protocol):
 
     # ------------------------------------------------------------ what follows from these
 
-    def latest(
-        self, position: Mapping[str, PartitionPosition], limit_bytes: int | None = None
-    ) -> dict[str, list[list[Any]]]:
+    def latest(self, position: Positions, limit_bytes: int | None = None) -> dict[str, list[Piece]]:
         """All that is there beyond `position`, or with a limit at most `most_numbers` of it."""
         ends = {name: self.end(name) for name in dict.fromkeys((*self.partitions(), *position))}
         return _up_to(ends, position, None if limit_bytes is None else self.most_numbers())
@@ -61,8 +60,8 @@ class NumberedInput(StreamInput, Protocol):
     def read(
         self,
         partition: str,
-        start: PartitionPosition,
-        end: PartitionPosition,
+        start: Position,
+        end: Position,
         fields: Fields,
         level: str = "1.2",
     ) -> Iterator[Chunk]:
@@ -72,15 +71,15 @@ class NumberedInput(StreamInput, Protocol):
             if rows.num_rows:
                 yield chunk_of_frame(rows, columns, fields, level)
 
-    def ended(self, position: Mapping[str, PartitionPosition]) -> frozenset[str]:
+    def ended(self, position: Positions) -> frozenset[str]:
         return frozenset(
             name for name in self.partitions() if self.end(name) <= _number(position.get(name, ()))
         )
 
-    def reading_again(self, recorded: Mapping[str, PartitionPosition]) -> StreamInput:
+    def reading_again(self, recorded: Positions) -> StreamInput:
         return ReadAgain(self.name, self, recorded) if recorded else self
 
-    def place_of(self, partition: str, pieces: PartitionPosition, offset: int) -> SeekResult:
+    def place_of(self, partition: str, pieces: Position, offset: int) -> SeekResult:
         spread = 1 if self.columns().payload is None else EVENTS_OF_A_MESSAGE
         return SeekResult(_position(offset // spread), offset // spread * spread)
 
@@ -94,7 +93,7 @@ class ReadAgain(StreamInput):
 
     name: str
     source: NumberedInput
-    recorded: Mapping[str, PartitionPosition]
+    recorded: Positions
 
     def identity(self, directory: Path) -> Mapping[str, Any]:
         return self.source.identity(directory)
@@ -102,12 +101,10 @@ class ReadAgain(StreamInput):
     def partitions(self) -> Sequence[str]:
         return self.source.partitions()
 
-    def is_replayed(self, position: Mapping[str, PartitionPosition]) -> bool:
+    def is_replayed(self, position: Positions) -> bool:
         return all(_number(position.get(name, ())) >= _number(end) for name, end in self.recorded.items())
 
-    def latest(
-        self, position: Mapping[str, PartitionPosition], limit_bytes: int | None = None
-    ) -> Mapping[str, PartitionPosition]:
+    def latest(self, position: Positions, limit_bytes: int | None = None) -> Positions:
         if self.is_replayed(position):
             return self.source.latest(position, limit_bytes)
         ends = {name: _number(self.recorded.get(name, ())) for name in (*position, *self.recorded)}
@@ -116,23 +113,21 @@ class ReadAgain(StreamInput):
     def read(
         self,
         partition: str,
-        start: PartitionPosition,
-        end: PartitionPosition,
+        start: Position,
+        end: Position,
         fields: Fields,
         level: str = "1.2",
     ) -> Iterator[Chunk]:
         return self.source.read(partition, start, end, fields, level)
 
-    def ended(self, position: Mapping[str, PartitionPosition]) -> frozenset[str]:
+    def ended(self, position: Positions) -> frozenset[str]:
         return self.source.ended(position)
 
-    def place_of(self, partition: str, pieces: PartitionPosition, offset: int) -> SeekResult:
+    def place_of(self, partition: str, pieces: Position, offset: int) -> SeekResult:
         return self.source.place_of(partition, pieces, offset)
 
 
-def _up_to(
-    ends: Mapping[str, int], position: Mapping[str, PartitionPosition], most: int | None
-) -> dict[str, list[list[Any]]]:
+def _up_to(ends: Mapping[str, int], position: Positions, most: int | None) -> dict[str, list[Piece]]:
     """Positions at `ends`, or after `most` numbers beyond `position` in all."""
     read = {name: _number(position.get(name, ())) for name in ends}
     found = {name: max(read[name], end) for name, end in ends.items()}
@@ -145,11 +140,11 @@ def _up_to(
     return {name: _position(end) for name, end in found.items()}
 
 
-def _number(position: PartitionPosition) -> int:
+def _number(position: Position) -> int:
     """The first number that is not read."""
-    return int(position[0][2]) if position else 0
+    return position[0].end if position else 0
 
 
-def _position(number: int) -> list[list[Any]]:
+def _position(number: int) -> list[Piece]:
     """All events before a number, as one piece that grows."""
-    return [["", 0, number, 0]] if number else []
+    return [Piece("", 0, number, 0)] if number else []

@@ -11,23 +11,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from tideglass.core.events import Chunk, Fields
+from tideglass.core.positions import Piece, Position, Positions
 from tideglass.core.types import ARRIVAL, OFFSET
 
 if TYPE_CHECKING:
     from tideglass.connect.kafka.topic import TopicInput
-
-#: How far a partition is read: plain JSON, a list of pieces `[where, begin, end, arrival]` that only grows.
-PartitionPosition: TypeAlias = Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class SeekResult:
     """A place in a partition: the position before it, and the least offset an event after it can have."""
 
-    position: list[list[Any]]
+    position: list[Piece]
     next_offset: int
 
 
@@ -72,9 +70,7 @@ class StreamInput(InputConnector, Protocol):
         """Names of the partitions that exist now. Raises InputError for an input that is not there."""
         ...
 
-    def latest(
-        self, position: Mapping[str, PartitionPosition], limit_bytes: int | None = None
-    ) -> Mapping[str, PartitionPosition]:
+    def latest(self, position: Positions, limit_bytes: int | None = None) -> Positions:
         """`position` of every partition and what is there beyond it, up to about `limit_bytes`.
 
         Called on the driver. What an earlier run has read, see `reading_again`, comes before all else.
@@ -84,8 +80,8 @@ class StreamInput(InputConnector, Protocol):
     def read(
         self,
         partition: str,
-        start: PartitionPosition,
-        end: PartitionPosition,
+        start: Position,
+        end: Position,
         fields: Fields,
         level: str = "1.2",
     ) -> Iterator[Chunk]:
@@ -95,23 +91,23 @@ class StreamInput(InputConnector, Protocol):
         """
         ...
 
-    def ended(self, position: Mapping[str, PartitionPosition]) -> frozenset[str]:
+    def ended(self, position: Positions) -> frozenset[str]:
         """The partitions that hold nothing beyond `position`. Asked in a run to the end of its inputs."""
         ...
 
-    def is_replayed(self, position: Mapping[str, PartitionPosition]) -> bool:
+    def is_replayed(self, position: Positions) -> bool:
         """Whether what an earlier run has read, as far as it is to be read again, is read."""
         return True
 
-    def reading_again(self, recorded: Mapping[str, PartitionPosition]) -> StreamInput:
+    def reading_again(self, recorded: Positions) -> StreamInput:
         """The same input, which first reads what an earlier run has read, in that order."""
         return self
 
-    def gone(self, partition: str, pieces: PartitionPosition) -> list[int]:
+    def gone(self, partition: str, pieces: Position) -> list[int]:
         """Which of the pieces, by their places in the list, can no longer be read."""
         return []
 
-    def seek(self, partition: str, pieces: PartitionPosition, from_ticks: int | None) -> SeekResult:
+    def seek(self, partition: str, pieces: Position, from_ticks: int | None) -> SeekResult:
         """The place of the first event of `pieces` that arrived at `from_ticks` or later; None: of the first.
 
         Raises InputError for events that are gone.
@@ -125,8 +121,8 @@ class StreamInput(InputConnector, Protocol):
             if arrived.any():
                 return self.place_of(partition, pieces, int(offsets[arrived.argmax()]))
             next_offset = int(offsets[-1]) + 1 if len(offsets) else next_offset
-        return SeekResult([list(piece) for piece in pieces], next_offset)
+        return SeekResult(list(pieces), next_offset)
 
-    def place_of(self, partition: str, pieces: PartitionPosition, offset: int) -> SeekResult:
+    def place_of(self, partition: str, pieces: Position, offset: int) -> SeekResult:
         """A place from which reading begins with the event at `offset` at the latest."""
         return SeekResult([], 0)

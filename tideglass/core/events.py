@@ -49,8 +49,8 @@ class Chunk:
     """Decoded events of one partition, in order.
 
     table: the columns `Fields` asks for, `$arrival` (int64 ticks) and `$offset` (int64, ascending).
-    file: what the events were read from, as of a Piece; then the last OFFSET_BITS of an offset are a place in
-    it. Empty: offsets are places in the partition.
+    file: what the events were read from, as of a FilePiece; then the last OFFSET_BITS of an offset are a
+        place in it. Empty: offsets are places in the partition.
     """
 
     table: pa.Table

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from tideglass.core.positions import Position
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.scan import ScanState
 
@@ -14,12 +14,14 @@ from tideglass.ingress.scan import ScanState
 class PartitionBegin:
     """Where reading of an input partition begins. Plain data; travels to the tasks.
 
-    number: that it has among the partitions of its input. position: what of it is not read. next_offset:
-    the least an event behind that can have. seen: its idle periods, as an earlier run saw them.
+    number: of the partition in its input.
+    position: what of it is not read.
+    next_offset: the least offset an event after that can have.
+    idle_periods: as an earlier run saw them, ascending by offset.
     """
 
     number: int
-    position: Sequence[Sequence[Any]] = ()
+    position: Position = ()
     next_offset: int = 0
     idle_periods: tuple[IdlePeriod, ...] = field(default=())
 
@@ -33,8 +35,9 @@ class PartitionBegin:
 class InputBegin:
     """Where the state of an input begins whose events come from a stream that is not ours.
 
-    partitions: those it has from the beginning. until: per partition of which something is read again, the
-    offset of the first event that is not: what the run before had read gives no rows. None: nothing is.
+    partitions: those it has from the beginning.
+    until: per partition that is read again, the offset of the first event the run before had not read: no
+        row of an earlier event is emitted; None: nothing is read again.
     """
 
     partitions: Mapping[str, PartitionBegin] = field(default_factory=dict[str, PartitionBegin])

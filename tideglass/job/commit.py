@@ -36,6 +36,7 @@ from pathlib import Path
 
 from tideglass.connect.output import Batch
 from tideglass.connect.source import StreamInput
+from tideglass.core.positions import InputPositions
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
@@ -54,7 +55,6 @@ from tideglass.job.progress.replay import (
 )
 from tideglass.job.progress.restore import is_read_again, positions_after
 from tideglass.job.progress.topic_progress import TopicProgress
-from tideglass.job.report.catch_up import Positions
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
 from tideglass.job.report.reporter import Reporter
@@ -138,7 +138,7 @@ class Committer:
         for step in COMMIT_STEPS:
             step(batch)
 
-    def positions_after(self, batch: int) -> Positions:
+    def positions_after(self, batch: int) -> InputPositions:
         """How far every input is read after the last batch, whose topic progress is known."""
         read_plan = self.reporter.setup.read_plan
         return positions_after(batch, self.checkpoint, self.inputs, read_plan, self.topic_progress)

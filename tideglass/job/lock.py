@@ -57,8 +57,8 @@ class RunLock:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)  # not inherited by processes we start
         if not _taken(file):
             os.close(file)
-            raise StateError(_refusal(self.directory, _holder(self.directory)))
-        before = _holder(self.directory)
+            raise StateError(_refusal(self.directory, holder(self.directory)))
+        before = holder(self.directory)
         if before is not None and before.host != socket.gethostname() and _shows_life(self.directory):
             os.close(file)
             raise StateError(_refusal(self.directory, before))
@@ -97,18 +97,19 @@ def running(directory: JobDirectory) -> Holder | None:
     except FileNotFoundError:
         return None
     try:
-        holder = _holder(directory)
+        known = holder(directory)
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return holder or Holder(0, socket.gethostname(), time.time())
-        elsewhere = holder is not None and holder.host != socket.gethostname()
-        return holder if elsewhere and _shows_life(directory) else None
+            return known or Holder(0, socket.gethostname(), time.time())
+        elsewhere = known is not None and known.host != socket.gethostname()
+        return known if elsewhere and _shows_life(directory) else None
     finally:
         os.close(file)
 
 
-def _holder(directory: JobDirectory) -> Holder | None:
+def holder(directory: JobDirectory) -> Holder | None:
+    """Who holds the lock, or held it last and was killed; None for nobody."""
     try:
         return _DOCUMENT.of_text(directory.lock.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -122,8 +123,8 @@ def _shows_life(directory: JobDirectory) -> bool:
         return False
 
 
-def _refusal(directory: JobDirectory, holder: Holder | None) -> str:
-    who = holder.words if holder else "another process"
+def _refusal(directory: JobDirectory, known: Holder | None) -> str:
+    who = known.words if known else "another process"
     return (
         f"a run is under way in {directory.path}: {who}\n"
         "  hint: stop it with `tideglass stop`, or name another directory with --run-dir"

@@ -1,10 +1,9 @@
 """The streaming source of a job: all its inputs, scanned and brought behind their policies.
 
-An offset is a small JSON value: for every input how far it is read, for every partition how long it
-has been silent, and whether the input is finished. Spark logs it before the batch runs, so a batch
-that runs again reads the same events and sees the same silence (`asa.md` 1.5: idle watermarks must be
-journaled). The policies run inside the scan task; their state is kept beside Spark's checkpoint under
-the number of the batch, so no stateful stage is spent on them.
+An offset (`spark.source_offset`) says how far every partition is read and since when it has been idle. Spark
+logs it before the batch runs, so a batch that runs again reads the same events and sees the same idle time
+(`asa.md` 1.5: idle watermarks must be journaled). The policies run inside the scan task; their state is kept
+beside Spark's checkpoint under the number of the batch, so they need no stateful stage.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from __future__ import annotations
 import base64
 import pickle
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +26,7 @@ from tideglass.connect.source import StreamInput
 from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Chunk, Known
 from tideglass.core.partition_numbers import partition_numbers
+from tideglass.core.positions import Position, Positions, size_of
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.messages import Message, failure
@@ -38,23 +38,33 @@ from tideglass.ingress.read_from import PartitionBegin
 from tideglass.ingress.scan import IdleTime, Scan, ScanState, saved_state
 from tideglass.plan.topology import Topology, check_partitions
 from tideglass.spark.processor import MESSAGE_SCHEMA
+from tideglass.spark.source_offset import SOURCE_OFFSET, PartitionOffset, SourceOffset
 from tideglass.spark.wire import record_batches
 
 #: The one partition of a finished input that has none.
-_ALONE: dict[str, list[Any]] = {"0": []}
+_ALONE: Positions = {"0": ()}
 
 
 @dataclass(frozen=True, slots=True)
 class SourceJob:
     """Everything the source needs; travels to Spark's processes as one pickled option.
 
-    begins: per input and partition, where a run that is not the first begins to read. emits_replayed: the
-    rows of batches that read only what an earlier run has read are given, too. replayed_file: nothing new is
-    read before it is there, for other inputs read again, too; None: these are all.
-    batch_bytes: how much of the inputs a batch may take. idle_seconds: how often silence is told to
-    the stages when nothing arrives. tasks: scan tasks a batch is split into at most. stop_file: while it
-    exists, no new batch is begun. references: reference data, whose known snapshots are in the offset.
-    profile: every task says where its time went.
+    topology: what is computed.
+    inputs: in the order of their names in an offset.
+    snapshots: where the states of the scans are kept, by batch.
+    sink: where rows of level 0 go.
+    key_numbers: per key group, the number Spark hashes.
+    finished: the run reads what is there and ends.
+    batch_bytes: how much of the inputs a batch may take.
+    idle_seconds: how often idle time is reported to the stages when nothing arrives.
+    tasks: scan tasks a batch is split into at most.
+    stop_file: while it exists, no new batch is planned.
+    begins: per input and partition, where a run that is not the first begins to read.
+    emits_replayed: rows of batches that read only what an earlier run has read are emitted, too.
+    replayed_file: nothing new is read before this file exists, since other inputs are read again, too; None:
+        no other is.
+    references: reference data, whose known snapshots are in the offset.
+    profile: every task reports where its time went.
     """
 
     topology: Topology
@@ -85,12 +95,15 @@ class SourceJob:
 
 @dataclass(frozen=True, slots=True)
 class EarlierPartition:
-    """A partition that was there before another appeared, and its share of the same batch."""
+    """A partition that was there before another appeared, and its share of the same batch.
+
+    start, end: what the batch reads of it. idle_periods: as an earlier run saw them.
+    """
 
     partition: str
     number: int
-    start: list[Any]
-    end: list[Any]
+    start: Position
+    end: Position
     idle_periods: tuple[IdlePeriod, ...]
 
 
@@ -98,15 +111,23 @@ class EarlierPartition:
 class Unit:
     """One input partition's share of a batch.
 
-    ended: it gives nothing after this batch. is_new: it was not there before. peers: of such a one, the
-    others that were, which say where it starts (`ingress.late_partitions`).
+    input, partition, number: whose.
+    start, end: what the batch reads of it.
+    idle_time: None if it was not idle.
+    ended: it gives nothing after this batch.
+    size: of what is read, in the input's unit.
+    is_new: it was not there before.
+    earlier_partitions: of a new one, those that were there, which say where it starts
+        (`ingress.late_partitions`); else ().
+    idle_periods: as an earlier run saw them.
+    emits: its rows are emitted, for no earlier run has emitted them.
     """
 
     input: str
     partition: str
     number: int
-    start: list[Any]
-    end: list[Any]
+    start: Position
+    end: Position
     idle_time: IdleTime | None
     ended: bool
     size: int
@@ -153,40 +174,39 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         inputs = {
             name: {
-                partition: {
-                    "number": begin.number,
-                    "position": [list(piece) for piece in begin.position],
-                    "since_ms": 0,
-                    "ended": False,
-                }
+                partition: PartitionOffset(begin.number, tuple(begin.position), since_ms=0, ended=False)
                 for partition, begin in partitions.items()
             }
             for name, partitions in self.job.begins.items()
         }
-        return {"batch": 0, "final": False, "inputs": inputs, "at_ms": 0}
+        return SOURCE_OFFSET.plain(SourceOffset(0, False, inputs, at_ms=0))
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing to record: a finished input is read to the end of what is there."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The next batch: more input if there is any, else word of the silence, else `start` itself."""
-        if start["final"] or Path(self.job.stop_file).exists():
-            return start
+        """The next batch: more input if there is any, else idle time to report, else `start` itself."""
+        latest = self._latest(SOURCE_OFFSET.of_plain(start))
+        return start if latest is None else SOURCE_OFFSET.plain(latest)
+
+    def _latest(self, start: SourceOffset) -> SourceOffset | None:
+        """The end of the next batch; None where there is none to run."""
+        if start.final or Path(self.job.stop_file).exists():
+            return None
         now_ms = time.time_ns() // 1_000_000
         share = self.job.batch_bytes // len(self.job.inputs)
-        inputs: dict[str, Any] = {}
+        inputs: dict[str, Mapping[str, PartitionOffset]] = {}
         # Nothing new is read before all inputs are where an earlier run had brought them.
-        replaying = not all(source.is_replayed(_positions(start, source.name)) for source in self.job.inputs)
+        replaying = not all(source.is_replayed(start.positions_of(source.name)) for source in self.job.inputs)
         file = self.job.replayed_file
         if not replaying and file is not None and not Path(file).exists():
-            if start["batch"]:
-                return start
+            if start.batch:
+                return None
             replaying = True  # once, for the stages to hear of every partition
         for source in self.job.inputs:
-            before = start["inputs"].get(source.name, {})
-            at = _positions(start, source.name)
+            before, at = start.of(source.name), start.positions_of(source.name)
             if replaying and source.is_replayed(at):
-                inputs[source.name] = {name: {**each, "since_ms": now_ms} for name, each in before.items()}
+                inputs[source.name] = {name: replace(each, since_ms=now_ms) for name, each in before.items()}
                 continue
             latest, ended = source.latest(at, share), frozenset[str]()
             if not replaying:  # what is held comes out at the end, so it is told in a batch that gives rows
@@ -198,28 +218,21 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             latest = {name: own for name, own in latest.items() if own or name in before or not before}
             check_partitions(self.job.topology.readers, source.name, len(latest))
             # What was read again says nothing of the silence since then.
-            not_idle = replaying or not start["batch"] or start.get("replaying", False)
-            inputs[source.name] = _states(before, latest, ended, now_ms, not_idle=not_idle)
-        states = [state for each in inputs.values() for state in each.values()]
-        moved = any(state["since_ms"] == now_ms for state in states)
-        final = self.job.finished and not replaying and all(state["ended"] for state in states)
+            not_idle = replaying or not start.batch or bool(start.replaying)
+            inputs[source.name] = _partition_offsets(before, latest, ended, now_ms, not_idle=not_idle)
+        partitions = [each for of_input in inputs.values() for each in of_input.values()]
+        moved = any(each.since_ms == now_ms for each in partitions)
+        final = self.job.finished and not replaying and all(each.ended for each in partitions)
         if not (moved or final or self._is_due(start, now_ms)):
-            return start
+            return None
         known = self.job.references.find(None if self.job.finished else now_ms * TICKS_PER_MILLISECOND)
-        return {
-            "batch": start["batch"] + 1,
-            "final": final,
-            "inputs": inputs,
-            "at_ms": now_ms,
-            "replaying": replaying,
-            "known": dict(known),
-        }
+        return SourceOffset(start.batch + 1, final, inputs, now_ms, replaying, dict(known))
 
-    def _is_due(self, start: dict[str, Any], now_ms: int) -> bool:
-        """Whether it is time to tell the stages of silence; never for finished input."""
-        if self.job.finished or not start["inputs"]:
+    def _is_due(self, start: SourceOffset, now_ms: int) -> bool:
+        """Whether it is time to report idle time to the stages; never for finished input."""
+        if self.job.finished or not start.inputs:
             return False
-        return now_ms - start["at_ms"] >= self.job.idle_seconds * 1000
+        return now_ms - start.at_ms >= self.job.idle_seconds * 1000
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ScanPartition]:
         """The batch's units, spread over at most `tasks` tasks by size, largest first.
@@ -227,73 +240,72 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Those of an input that have just appeared stay together: each decides where the next one starts.
         None where the offset stands still: Spark begins its first batch also when a stop keeps it there.
         """
-        if end["batch"] == start["batch"]:
+        return self._partitions(SOURCE_OFFSET.of_plain(start), SOURCE_OFFSET.of_plain(end))
+
+    def _partitions(self, start: SourceOffset, end: SourceOffset) -> list[ScanPartition]:
+        if end.batch == start.batch:
             return []
         groups: list[list[Unit]] = []
         for source in self.job.inputs:
             name = source.name
-            before = start["inputs"].get(name, {})
+            before = start.of(name)
             units = [
-                self._unit(name, partition, before, state, end)
-                for partition, state in end["inputs"][name].items()
+                self._unit(name, partition, before, offset, end)
+                for partition, offset in end.inputs[name].items()
             ]
             groups += [[unit] for unit in units if not unit.earlier_partitions]
             groups += [appeared] if (appeared := [unit for unit in units if unit.earlier_partitions]) else []
         shares: list[list[Unit]] = [[] for _ in range(max(1, min(self.job.tasks, len(groups))))]
         for group in sorted(groups, key=lambda group: -sum(unit.size for unit in group)):
             min(shares, key=lambda share: sum(u.size + 1 for u in share)).extend(group)
-        return [
-            ScanPartition(tuple(share), start["batch"], end["batch"], end.get("known", {}))
-            for share in shares
-            if share
-        ]
+        return [ScanPartition(tuple(share), start.batch, end.batch, end.known) for share in shares if share]
 
     def _unit(
         self,
         name: str,
         partition: str,
-        before: Mapping[str, Any],
-        state: Mapping[str, Any],
-        end: Mapping[str, Any],
+        before: Mapping[str, PartitionOffset],
+        offset: PartitionOffset,
+        end: SourceOffset,
     ) -> Unit:
         """What a batch has to do for one partition.
 
         A finished input is a recording: how long it takes to be read says nothing of its silence.
         """
         is_new = partition not in before
-        start = [] if is_new else before[partition]["position"]
-        idle_ms = 0 if self.job.finished else end["at_ms"] - state["since_ms"]
+        start = () if is_new else before[partition].position
+        idle_ms = 0 if self.job.finished else end.at_ms - offset.since_ms
         begin = self.job.begins.get(name, {}).get(partition)
-        idle_time = IdleTime(idle_ms * TICKS_PER_MILLISECOND, state["since_ms"] * TICKS_PER_MILLISECOND)
+        idle_time = IdleTime(idle_ms * TICKS_PER_MILLISECOND, offset.since_ms * TICKS_PER_MILLISECOND)
         return Unit(
             input=name,
             partition=partition,
-            number=state["number"],
+            number=offset.number,
             start=start,
-            end=state["position"],
+            end=offset.position,
             idle_time=idle_time if idle_ms else None,
-            ended=state["ended"],
-            size=_size(state["position"]) - _size(start),
+            ended=offset.ended,
+            size=size_of(offset.position) - size_of(start),
             is_new=is_new,
             earlier_partitions=self._earlier_partitions(name, before, end) if is_new else (),
             idle_periods=() if begin is None else begin.idle_periods,
-            emits=self.job.emits_replayed or not end.get("replaying", False),
+            emits=self.job.emits_replayed or not end.replaying,
         )
 
     def _earlier_partitions(
-        self, name: str, before: Mapping[str, Any], end: Mapping[str, Any]
+        self, name: str, before: Mapping[str, PartitionOffset], end: SourceOffset
     ) -> tuple[EarlierPartition, ...]:
         begins = self.job.begins.get(name, {})
         return tuple(
             EarlierPartition(
                 earlier,
-                each["number"],
-                each["position"],
-                end["inputs"][name][earlier]["position"],
+                each.number,
+                each.position,
+                end.inputs[name][earlier].position,
                 begins[earlier].idle_periods if earlier in begins else (),
             )
             for earlier, each in before.items()
-            if not each["ended"]
+            if not each.ended
         )
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
@@ -383,47 +395,34 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return saved_state(self.job.snapshots, sender, batch)
 
     def commit(self, end: dict[str, Any]) -> None:
-        self.job.snapshots.forget_before(end["batch"])
+        self.job.snapshots.forget_before(SOURCE_OFFSET.of_plain(end).batch)
 
 
-def _positions(offset: Mapping[str, Any], input_name: str) -> dict[str, Any]:
-    """How far each partition of an input is read."""
-    return {name: state["position"] for name, state in offset["inputs"].get(input_name, {}).items()}
-
-
-def _states(
-    before: Mapping[str, Any],
-    position: Mapping[str, Any],
+def _partition_offsets(
+    before: Mapping[str, PartitionOffset],
+    latest: Positions,
     ended: frozenset[str],
     now_ms: int,
     *,
     not_idle: bool,
-) -> dict[str, Any]:
-    """Every partition of an input: its number, how far it is read, when it last gave something.
+) -> Mapping[str, PartitionOffset]:
+    """Every partition of an input at the end of a batch.
 
-    What has ended stays as it is, since its end has been
-    told to the stages; that goes for partitions and for the input as a whole. heard: what a partition does
-    not give says nothing of its silence yet.
+    A partition that has ended stays as it is, since its end is reported to the stages; so does an input.
+    latest: how far each is read then. not_idle: a partition that gives nothing is not idle for that yet.
     """
-    if before and all(state["ended"] for state in before.values()):
-        return dict(before)
-    numbers = {name: state["number"] for name, state in before.items()}
-    numbers |= partition_numbers((name for name in position if name not in before), numbers.values())
-    result: dict[str, Any] = {}
+    if before and all(each.ended for each in before.values()):
+        return before
+    numbers = {name: each.number for name, each in before.items()}
+    numbers |= partition_numbers((name for name in latest if name not in before), numbers.values())
+    result: dict[str, PartitionOffset] = {}
     for name, number in numbers.items():
-        if name in before and before[name]["ended"]:
-            result[name] = before[name]
+        known = before.get(name)
+        if known is not None and known.ended:
+            result[name] = known
             continue
-        moved = name not in before or before[name]["position"] != position[name]
-        since_ms = now_ms if moved or not_idle else before[name]["since_ms"]
-        result[name] = {
-            "number": number,
-            "position": position[name],
-            "since_ms": since_ms,
-            "ended": name in ended,
-        }
+        position = tuple(latest[name])
+        is_idle = known is not None and known.position == position and not not_idle
+        since_ms = known.since_ms if known is not None and is_idle else now_ms
+        result[name] = PartitionOffset(number, position, since_ms, name in ended)
     return result
-
-
-def _size(position: Sequence[Sequence[Any]]) -> int:
-    return sum(int(end) - int(begin) for _, begin, end, *_ in position)

@@ -15,10 +15,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from tideglass.connect.files.marks import FileMark, changed, check_unchanged
-from tideglass.connect.files.reading import Piece, read_piece
+from tideglass.connect.files.reading import FilePiece, read_piece
 from tideglass.connect.files.rotation import (
     Generation,
     generations,
@@ -28,15 +28,12 @@ from tideglass.connect.files.rotation import (
 )
 from tideglass.connect.files.seek import place_of, seek
 from tideglass.connect.files.stops import is_taken_whole, is_whole, next_stop, unread_bytes_of
-from tideglass.connect.source import PartitionPosition, SeekResult, StreamInput
+from tideglass.connect.source import SeekResult, StreamInput
 from tideglass.connect.spec import Format, InputSpec, format_of
 from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
 from tideglass.core.partition_numbers import number_in
-
-#: [file relative to the input's directory, begin, end, arrival time in ticks, mark]
-PieceJson: TypeAlias = list[str | int]
-Position: TypeAlias = Mapping[str, PartitionPosition]
+from tideglass.core.positions import Piece, Position, Positions
 
 _ONLY = "0"  # name of the partition of an input that has one
 
@@ -50,7 +47,7 @@ class FileInput(StreamInput):
     """
 
     spec: InputSpec
-    recorded: Mapping[str, PartitionPosition] = field(default_factory=dict[str, PartitionPosition])
+    recorded: Positions = field(default_factory=dict[str, Position])
     name: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +82,7 @@ class FileInput(StreamInput):
         folder = self._folder(partition)
         return [folder / name for name in self._files_of(partition)]
 
-    def latest(self, position: Position, limit_bytes: int | None = None) -> dict[str, list[PieceJson]]:
+    def latest(self, position: Positions, limit_bytes: int | None = None) -> dict[str, list[Piece]]:
         """`position` and all that is there beyond it, at most about `limit_bytes` of it.
 
         The limit is shared equally by the partitions that have something; at least one event is taken
@@ -94,7 +91,7 @@ class FileInput(StreamInput):
         names = [*self.partitions()]
         names += [name for name in (*self.recorded, *position) if name not in names]
         names = list(dict.fromkeys(names))
-        known = {name: [list(piece) for piece in position.get(name, [])] for name in names}
+        known = {name: list(position.get(name, [])) for name in names}
         waiting = {name: self._recorded_beyond(name, known[name]) for name in names}
         if not any(waiting.values()):  # what is new comes when all partitions have been read as before
             waiting = {name: self._waiting(name, known[name]) for name in names}
@@ -109,28 +106,28 @@ class FileInput(StreamInput):
             remaining_bytes = None if remaining_bytes is None else remaining_bytes - taken
         return known
 
-    def is_replayed(self, position: Position) -> bool:
+    def is_replayed(self, position: Positions) -> bool:
         """Whether `position` covers all that is recorded."""
         return not any(self._recorded_beyond(name, position.get(name, [])) for name in self.recorded)
 
-    def reading_again(self, recorded: Mapping[str, PartitionPosition]) -> FileInput:
+    def reading_again(self, recorded: Positions) -> FileInput:
         return replace(self, recorded=recorded)
 
-    def gone(self, partition: str, pieces: PartitionPosition) -> list[int]:
+    def gone(self, partition: str, pieces: Position) -> list[int]:
         """The pieces whose file is gone."""
         return [n for n, piece in enumerate(pieces) if not self.file_of(partition, piece).exists()]
 
-    def seek(self, partition: str, pieces: PartitionPosition, from_ticks: int | None) -> SeekResult:
+    def seek(self, partition: str, pieces: Position, from_ticks: int | None) -> SeekResult:
         return seek(self, partition, pieces, from_ticks)
 
-    def place_of(self, partition: str, pieces: PartitionPosition, offset: int) -> SeekResult:
+    def place_of(self, partition: str, pieces: Position, offset: int) -> SeekResult:
         return place_of(self, partition, pieces, offset)
 
     def read(
         self,
         partition: str,
-        start: PartitionPosition,
-        end: PartitionPosition,
+        start: Position,
+        end: Position,
         fields: Fields,
         level: str = "1.2",
     ) -> Iterator[Chunk]:
@@ -141,20 +138,19 @@ class FileInput(StreamInput):
         for piece in self.pieces(partition, start, end):
             yield from read_piece(piece, fields, level)
 
-    def pieces(self, partition: str, start: PartitionPosition, end: PartitionPosition) -> Iterator[Piece]:
+    def pieces(self, partition: str, start: Position, end: Position) -> Iterator[FilePiece]:
         """What there is to read between two positions of a partition, as small values for a task."""
         _, turns = generations(end)
         for ordinal, piece in enumerate(end):
-            name, begin, stop, arrival_time_ticks = piece[:4]
-            begin = int(start[ordinal][2]) if ordinal < len(start) else int(begin)
-            if begin < int(stop):
-                yield Piece(
+            begin = start[ordinal].end if ordinal < len(start) else piece.begin
+            if begin < piece.end:
+                yield FilePiece(
                     str(self.file_of(partition, piece)),
-                    self.format_of(self.path_of(partition, str(name))),
+                    self.format_of(self.path_of(partition, piece.where)),
                     begin,
-                    int(stop),
+                    piece.end,
                     ordinal,
-                    int(arrival_time_ticks),
+                    piece.arrival_ticks,
                     self.spec.delimiter,
                     self.spec.arrival,
                     turns[ordinal].title,
@@ -163,16 +159,14 @@ class FileInput(StreamInput):
                     self.spec.finished or self.spec.rotation != "none",
                 )
 
-    def ended(self, position: Position) -> frozenset[str]:
+    def ended(self, position: Positions) -> frozenset[str]:
         """The partitions whose files are read to their end; none while the input may still grow."""
         if not self.spec.finished:
             return frozenset()
         latest = self.latest(position)
-        return frozenset(
-            name for name, pieces in latest.items() if pieces == [list(p) for p in position.get(name, [])]
-        )
+        return frozenset(name for name, pieces in latest.items() if pieces == list(position.get(name, [])))
 
-    def is_at_end(self, position: Position) -> bool:
+    def is_at_end(self, position: Positions) -> bool:
         """Whether the input is finished and `position` covers all of it."""
         return self.spec.finished and self.ended(position).issuperset(self.partitions())
 
@@ -228,9 +222,9 @@ class FileInput(StreamInput):
         """Where a file of that name is."""
         return self._folder(partition) / name
 
-    def file_of(self, partition: str, piece: Sequence[str | int]) -> Path:
+    def file_of(self, partition: str, piece: Piece) -> Path:
         """Where the file of a piece is now; where it was if it is nowhere."""
-        path = self.path_of(partition, str(piece[0]))
+        path = self.path_of(partition, piece.where)
         return located(path, mark_of(piece), self.spec.rotation) or path
 
     def format_of(self, path: Path) -> Format:
@@ -244,26 +238,26 @@ class FileInput(StreamInput):
 
     # ------------------------------------------------------------ growing
 
-    def _recorded_beyond(self, partition: str, known: PartitionPosition) -> list[_Waiting]:
+    def _recorded_beyond(self, partition: str, known: Position) -> list[_Waiting]:
         """What is recorded beyond a position."""
         recorded = self.recorded.get(partition, [])
         found: list[_Waiting] = []
         for ordinal in range(max(0, len(known) - 1), len(recorded)):
-            name, begin, stop, arrival = recorded[ordinal][:4]
+            piece = recorded[ordinal]
             again = ordinal < len(known)
-            begin = int(known[ordinal][2] if again else begin)
-            if begin < int(stop) or not again:
-                path, mark = self.file_of(partition, recorded[ordinal]), mark_of(recorded[ordinal])
-                if mark is not None and begin < int(stop) and path.exists():
+            begin = known[ordinal].end if again else piece.begin
+            if begin < piece.end or not again:
+                path, mark = self.file_of(partition, piece), mark_of(piece)
+                if mark is not None and begin < piece.end and path.exists():
                     check_unchanged(self.name, path, mark, finished=True)
-                file_format = self.format_of(self.path_of(partition, str(name)))
-                unread_bytes = int(stop) - begin
+                file_format = self.format_of(self.path_of(partition, piece.where))
+                unread_bytes, arrival_ticks = piece.end - begin, piece.arrival_ticks
                 found.append(
-                    _Waiting(str(name), path, file_format, begin, int(arrival), unread_bytes, int(stop))
+                    _Waiting(piece.where, path, file_format, begin, arrival_ticks, unread_bytes, piece.end)
                 )
         return found
 
-    def _waiting(self, partition: str, known: PartitionPosition) -> list[_Waiting]:
+    def _waiting(self, partition: str, known: Position) -> list[_Waiting]:
         """Files with something to read. Raises InputError for one that is not what it was."""
         turns, _ = generations(known)
         rotates = self.spec.rotation != "none"
@@ -291,14 +285,14 @@ class FileInput(StreamInput):
         return found
 
     def _by_name(
-        self, partition: str, known: PartitionPosition, turns: Sequence[Generation]
+        self, partition: str, known: Position, turns: Sequence[Generation]
     ) -> Iterator[_FileProgress]:
         """The files that are there, and how far they are read, where a name is always that of one file."""
         of_name = {turn.name: turn for turn in turns}
         names = self._files_of(partition)
-        if known and known[-1][0] in names:  # a file that was cut is finished before another begins
-            names.remove(str(known[-1][0]))
-            names.insert(0, str(known[-1][0]))
+        if known and known[-1].where in names:  # a file that was cut is finished before another begins
+            names.remove(known[-1].where)
+            names.insert(0, known[-1].where)
         for name in names:
             path, turn = self.path_of(partition, name), of_name.get(name)
             if turn is not None:
@@ -351,7 +345,7 @@ class FileInput(StreamInput):
     def _take(
         self,
         partition: str,
-        known: list[PieceJson],
+        known: list[Piece],
         waiting: Sequence[_Waiting],
         limit_bytes: int | None,
     ) -> int:
@@ -368,16 +362,20 @@ class FileInput(StreamInput):
                 end = min(end, each.stop)
             elif end <= each.begin and not each.begins:
                 continue
-            mark = _mark(each, end) if each.path.exists() else ()
+            mark = _mark(each, end) if each.path.exists() else None
             last = known[-1] if known else None
             # Arrival time never decreases within a partition (`asa.md` 1.1), whatever the names' order.
-            arrival = each.arrival_ticks if last is None else max(int(last[3]), each.arrival_ticks)
-            same_time = last is not None and (last[3] == arrival or self.spec.arrival is not None)
-            continues = last is not None and last[0] == each.name and last[2] == each.begin
+            arrival_ticks = (
+                each.arrival_ticks if last is None else max(last.arrival_ticks, each.arrival_ticks)
+            )
+            same_time = last is not None and (
+                last.arrival_ticks == arrival_ticks or self.spec.arrival is not None
+            )
+            continues = last is not None and last.where == each.name and last.end == each.begin
             if last is not None and continues and same_time and not each.begins:
-                known[-1] = [each.name, last[1], end, last[3], *mark]
+                known[-1] = Piece(each.name, last.begin, end, last.arrival_ticks, mark)
             else:
-                known.append([each.name, each.begin, end, arrival, *mark])
+                known.append(Piece(each.name, each.begin, end, arrival_ticks, mark))
             taken += used
             if room is not None and room < each.unread_bytes:
                 break  # the rest of this file comes before anything of the next
@@ -421,8 +419,8 @@ class _Waiting:
     finished: bool = False
 
 
-def _mark(each: _Waiting, end: int) -> tuple[str]:
+def _mark(each: _Waiting, end: int) -> str:
     """By what a file that is taken up to `end` is known again."""
     whole = is_whole(each.path, each.format) or each.format == "parquet"
     size = os.stat(each.path).st_size if whole else end
-    return (FileMark.of(each.path, size, whole=whole).text(),)
+    return FileMark.of(each.path, size, whole=whole).text()

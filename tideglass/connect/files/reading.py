@@ -51,7 +51,7 @@ OFFSET_BITS = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePiece:
     """Bytes [begin, end) of a file, or row groups of Parquet; `ordinal` counts the partition's pieces.
 
     file: the path below that of the input's partition, the same wherever the input lies. input, mark: whose
@@ -77,7 +77,7 @@ class Piece:
             check_unchanged(self.input, Path(self.path), self.mark, finished=self.may_be_copied)
 
 
-def read_piece(piece: Piece, fields: Fields, level: str = "1.2") -> Iterator[Chunk]:
+def read_piece(piece: FilePiece, fields: Fields, level: str = "1.2") -> Iterator[Chunk]:
     """The events of a piece. Raises InputError if the file is gone, or not the one it was."""
     wanted = fields
     if piece.arrival is not None and piece.arrival.path not in fields.paths:
@@ -91,7 +91,7 @@ def read_piece(piece: Piece, fields: Fields, level: str = "1.2") -> Iterator[Chu
         raise InputError(f"{piece.path} was there when its position was taken, but is gone") from error
 
 
-def _chunk(decoded: Decoded, bytes_read: int, piece: Piece, fields: Fields) -> Chunk:
+def _chunk(decoded: Decoded, bytes_read: int, piece: FilePiece, fields: Fields) -> Chunk:
     table, rejected = decoded.table, decoded.rejected
     offsets = table[LINE].to_numpy() | (piece.ordinal << OFFSET_BITS)
     if piece.arrival is None:
@@ -114,7 +114,7 @@ def _chunk(decoded: Decoded, bytes_read: int, piece: Piece, fields: Fields) -> C
     return Chunk(table, rejected, bytes_read, piece.file)
 
 
-def _decoded(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+def _decoded(piece: FilePiece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
     if piece.format == "parquet":
         yield from _parquet(piece, fields, level)
         return
@@ -143,7 +143,7 @@ def decode_nothing(fields: Fields, level: str, refusals: Refusals) -> Decoded:
 
 
 def _json(
-    piece: Piece, file: ByteReader, compressed: bool, fields: Fields, level: str
+    piece: FilePiece, file: ByteReader, compressed: bool, fields: Fields, level: str
 ) -> Iterator[tuple[Decoded, int]]:
     end = None if compressed else piece.end
     if piece.begin == 0 and is_document(file.read(min(HEAD_BYTES, HEAD_BYTES if end is None else end))):
@@ -160,7 +160,7 @@ def _json(
 
 
 def _document(
-    piece: Piece, file: ByteReader, end: int | None, fields: Fields, level: str
+    piece: FilePiece, file: ByteReader, end: int | None, fields: Fields, level: str
 ) -> Iterator[tuple[Decoded, int]]:
     """The events of a document, block by block; what of a block is not whole goes to the next one."""
     data, place, inside, skipping, size = np.zeros(0, np.uint8), 0, False, False, 0
@@ -286,7 +286,7 @@ def _is_whole(file: ByteReader, row: Bytes) -> bool:
 
 
 def _csv(
-    piece: Piece, file: ByteReader, compressed: bool, fields: Fields, level: str
+    piece: FilePiece, file: ByteReader, compressed: bool, fields: Fields, level: str
 ) -> Iterator[tuple[Decoded, int]]:
     end = None if compressed else piece.end
     head, header, reason, length = b"", None, "", HEAD_BYTES
@@ -322,7 +322,9 @@ def _csv(
             )
 
 
-def _refused_rows(piece: Piece, file: ByteReader, end: int | None, bounds_of: Any, reason: str) -> Refusals:
+def _refused_rows(
+    piece: FilePiece, file: ByteReader, end: int | None, bounds_of: Any, reason: str
+) -> Refusals:
     """All rows of a piece whose header cannot be used; at least one, so that the file is seen."""
     refusals = Refusals()
     count = -1 if piece.begin == 0 else 0  # the header itself is no event
@@ -337,7 +339,7 @@ def _refused_rows(piece: Piece, file: ByteReader, end: int | None, bounds_of: An
 # ---------------------------------------------------------------- Avro
 
 
-def _avro(piece: Piece, file: ByteReader, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+def _avro(piece: FilePiece, file: ByteReader, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
     """The events of an object container; where it breaks off, what stands behind counts as one refusal."""
     place = 0
     blocks = container_blocks(cast("Any", file))
@@ -364,7 +366,7 @@ def _avro(piece: Piece, file: ByteReader, fields: Fields, level: str) -> Iterato
 # ---------------------------------------------------------------- Parquet
 
 
-def _parquet(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+def _parquet(piece: FilePiece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
     try:
         file = cast("Any", pyarrow.parquet).ParquetFile(piece.path)
         columns = wanted_columns(file.schema_arrow.names, fields)
@@ -395,7 +397,7 @@ def _parquet(piece: Piece, fields: Fields, level: str) -> Iterator[tuple[Decoded
 
 
 def _no_parquet(
-    what: str, error: Exception, lines: Ints, piece: Piece, fields: Fields, level: str
+    what: str, error: Exception, lines: Ints, piece: FilePiece, fields: Fields, level: str
 ) -> Decoded:
     """The refusal of the events at `lines`, which `what` of the file holds."""
     refusals = Refusals()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideglass.connect.files.marks import FileMark
-from tideglass.connect.source import PartitionPosition
 from tideglass.connect.spec import Rotation
+from tideglass.core.positions import Piece, Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +34,25 @@ class Generation:
         return self.name if self.number == 1 else f"{self.name}#{self.number}"
 
 
-def mark_of(piece: Sequence[object]) -> FileMark | None:
+def mark_of(piece: Piece) -> FileMark | None:
     """The mark a piece of a position has, from the version on that gives them."""
-    return FileMark.of_text(str(piece[4])) if len(piece) > 4 else None
+    return None if piece.mark is None else FileMark.of_text(piece.mark)
 
 
-def generations(position: PartitionPosition) -> tuple[list[Generation], list[Generation]]:
+def generations(position: Position) -> tuple[list[Generation], list[Generation]]:
     """The generations in the order they were begun, and for each piece the one it belongs to."""
     found: dict[str, list[Generation]] = {}
     order: list[tuple[str, int]] = []
     of_pieces: list[Generation] = []
     for piece in position:
-        name, begin, end = str(piece[0]), int(piece[1]), int(piece[2])
+        name, end, mark = piece.where, piece.end, mark_of(piece)
         of_name = found.setdefault(name, [])
-        place = _continued(of_name, begin, mark_of(piece))
+        place = _continued(of_name, piece.begin, mark)
         if place is None:
             place = len(of_name)
             order.append((name, place))
-            of_name.append(Generation(name, place + 1, end, mark_of(piece)))
-        of_name[place] = replace(of_name[place], read_to=end, mark=mark_of(piece) or of_name[place].mark)
+            of_name.append(Generation(name, place + 1, end, mark))
+        of_name[place] = replace(of_name[place], read_to=end, mark=mark or of_name[place].mark)
         of_pieces.append(of_name[place])
     return [found[name][place] for name, place in order], of_pieces
 

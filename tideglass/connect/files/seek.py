@@ -8,7 +8,6 @@ needed changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,15 +17,14 @@ from tideglass.connect.files.reading import OFFSET_BITS
 from tideglass.connect.files.stops import HEAD_BYTES, holds_document, is_whole
 from tideglass.connect.source import SeekResult
 from tideglass.core.events import Fields
+from tideglass.core.positions import Piece, Position
 from tideglass.core.types import ARRIVAL, OFFSET
 
 if TYPE_CHECKING:
-    from tideglass.connect.files.input import FileInput, PieceJson
+    from tideglass.connect.files.input import FileInput
 
 
-def seek(
-    source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], from_ticks: int | None
-) -> SeekResult:
+def seek(source: FileInput, partition: str, pieces: Position, from_ticks: int | None) -> SeekResult:
     """The place of the first event of `pieces` that arrived at `from_ticks` or later; None: of the first.
 
     Raises InputError for a file that is gone.
@@ -34,31 +32,33 @@ def seek(
     if from_ticks is None:
         return SeekResult([], 0)
     if source.spec.arrival is None:
-        ordinal = next((n for n, piece in enumerate(pieces) if int(piece[3]) >= from_ticks), len(pieces))
-        return SeekResult([list(piece) for piece in pieces[:ordinal]], ordinal << OFFSET_BITS)
+        ordinal = next(
+            (n for n, piece in enumerate(pieces) if piece.arrival_ticks >= from_ticks), len(pieces)
+        )
+        return SeekResult(list(pieces[:ordinal]), ordinal << OFFSET_BITS)
     for chunk in source.read(partition, [], pieces, Fields((), False)):
         arrived = chunk.table[ARRIVAL].to_numpy() >= from_ticks
         if arrived.any():
             offset = int(chunk.table[OFFSET].to_numpy()[arrived.argmax()])
             return place_of(source, partition, pieces, offset)
-    return SeekResult([list(piece) for piece in pieces], len(pieces) << OFFSET_BITS)
+    return SeekResult(list(pieces), len(pieces) << OFFSET_BITS)
 
 
-def place_of(source: FileInput, partition: str, pieces: Sequence[Sequence[Any]], offset: int) -> SeekResult:
+def place_of(source: FileInput, partition: str, pieces: Position, offset: int) -> SeekResult:
     """A place from which reading begins with the event at `offset` at the latest."""
     ordinal, place = offset >> OFFSET_BITS, offset & ((1 << OFFSET_BITS) - 1)
-    before: list[PieceJson] = [list(piece) for piece in pieces[:ordinal]]
+    before = list(pieces[:ordinal])
     if ordinal < len(pieces):
-        name, begin, end, *more = pieces[ordinal]
-        cut, first = _cut(source, partition, pieces[ordinal], place)
-        if int(begin) < cut <= int(end):
-            return SeekResult([*before, [name, begin, cut, *more]], (ordinal << OFFSET_BITS) | first)
+        piece = pieces[ordinal]
+        cut, first = _cut(source, partition, piece, place)
+        if piece.begin < cut <= piece.end:
+            return SeekResult([*before, piece._replace(end=cut)], (ordinal << OFFSET_BITS) | first)
     return SeekResult(before, ordinal << OFFSET_BITS)
 
 
-def _cut(source: FileInput, partition: str, piece: Sequence[Any], place: int) -> tuple[int, int]:
+def _cut(source: FileInput, partition: str, piece: Piece, place: int) -> tuple[int, int]:
     """Where to begin in a file so that the event at `place` is read, and the place that then comes first."""
-    file_format = source.format_of(source.path_of(partition, str(piece[0])))
+    file_format = source.format_of(source.path_of(partition, piece.where))
     path = source.file_of(partition, piece)
     if file_format == "parquet":
         return _row_group(path, place)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from tideglass.connect.files.reading import Piece, read_piece
+from tideglass.connect.files.reading import FilePiece, read_piece
 from tideglass.connect.files.stops import is_compressed
 from tideglass.connect.files.unpacking import Unpacked
 from tideglass.connect.formats.decoded import LINE, Decoded
@@ -117,7 +117,7 @@ class FileSnapshot:
             tables.append(chunk.table.drop_columns([ARRIVAL, OFFSET]))
         return unify(tables) if tables else _nothing(fields, level).table.drop_columns([LINE])
 
-    def _piece(self) -> Piece:
+    def _piece(self) -> FilePiece:
         groups = self.size
         if self.format == "parquet":
             import pyarrow.parquet as pq
@@ -126,7 +126,7 @@ class FileSnapshot:
                 groups = int(pq.read_metadata(self.path).num_row_groups)
             except (pa.ArrowInvalid, OSError):
                 groups = 1  # reading it tells what is wrong
-        return Piece(self.path, self.format, 0, groups, 0, 0, self.delimiter)
+        return FilePiece(self.path, self.format, 0, groups, 0, 0, self.delimiter)
 
     def _place(self, refused: Rejected) -> str:
         """Where the first refused row is: its line, or its number in a Parquet or Avro file."""

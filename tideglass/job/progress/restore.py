@@ -8,14 +8,16 @@ from pathlib import Path
 
 from tideglass.connect.kafka.topic import HeldPartition
 from tideglass.connect.source import StreamInput
+from tideglass.core.positions import InputPositions
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.scan import saved_state
 from tideglass.job.progress.counts import Counts
 from tideglass.job.progress.topic_progress import TopicProgress, positions_of_offsets
-from tideglass.job.report.catch_up import CatchUp, Positions, logged_offset, positions_of, sizes, there_now
+from tideglass.job.report.catch_up import CatchUp, sizes, there_now
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.start.begin import RunSetup
 from tideglass.job.start.read_plan import ReadPlan
+from tideglass.spark.checkpoint import source_offset
 
 
 def positions_after(
@@ -24,12 +26,12 @@ def positions_after(
     inputs: Sequence[StreamInput],
     read_plan: ReadPlan,
     topic_progress: TopicProgress,
-) -> Positions:
+) -> InputPositions:
     """How far every input is read after a batch; None: where its generation started."""
     if batch is None:
         files = {each.name: read_plan.positions.get(each.name, {}) for each in inputs}
         return {**files, **positions_of_offsets(read_plan.offsets)}
-    files = positions_of(logged_offset(checkpoint, batch)) if inputs else {}
+    files = source_offset(checkpoint, batch).positions if inputs else {}
     return {**files, **positions_of_offsets(topic_progress.offsets)}
 
 
@@ -37,7 +39,7 @@ def is_read_again(
     places: Mapping[str, Mapping[str, int]],
     inputs: Sequence[StreamInput],
     topic_progress: TopicProgress,
-    read: Positions,
+    read: InputPositions,
 ) -> bool:
     """Whether everything is read that the generation before had read.
 
@@ -90,10 +92,10 @@ def restore(
 
 def _restore_files(metrics: Metrics, checkpoint: Path, batch: int, snapshots: Snapshots) -> None:
     """The totals of the partitions of files, from the states their scans have left."""
-    offset = logged_offset(checkpoint, batch)
-    for name, partitions in positions_of(offset).items():
-        for partition in partitions:
-            if offset["batch"]:  # before the first batch there is no state
-                saved = saved_state(snapshots, f"{name}/{partition}", offset["batch"])
-                final = offset["inputs"][name][partition]["ended"]
-                metrics.take_partition(saved.report(name, partition, final=final))
+    offset = source_offset(checkpoint, batch)
+    if not offset.batch:  # before the first batch there is no state
+        return
+    for name, partitions in offset.inputs.items():
+        for partition, each in partitions.items():
+            saved = saved_state(snapshots, f"{name}/{partition}", offset.batch)
+            metrics.take_partition(saved.report(name, partition, final=each.ended))

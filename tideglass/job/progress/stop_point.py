@@ -6,19 +6,21 @@ run that reads topics has given a batch's rows as soon as that says so, whatever
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tideglass.core.errors import StateError
+from tideglass.core.positions import Position
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.scan import ScanState
 from tideglass.job.progress.replay import ReplayState, read_replay_state
 from tideglass.job.progress.topic_progress import TopicProgress
-from tideglass.job.report.catch_up import last_batch, logged_offset
 from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
+from tideglass.spark.checkpoint import last_batch, source_offset
+from tideglass.spark.source_offset import SourceOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class PartitionStopPoint:
     """
 
     number: int
-    position: Sequence[Sequence[Any]]
+    position: Position
     watermark_ticks: int
 
 
@@ -96,21 +98,21 @@ def stop_point(generation: Path) -> StopPoint:
         state = read_replay_state(generation, reached, reads_again=read_plan.reads_again)
         replaying, ended = not state.emits, state is ReplayState.ENDING
     else:
-        replaying = read_plan.reads_again and offset.get("replaying", True)
-        ended = offset.get("final", False)
+        replaying = read_plan.reads_again and offset.replaying is not False
+        ended = offset.final
     if replaying:
         return _not_beyond(read_plan, reached, batch)
     snapshots = Snapshots(str(generation / "ingress"))
     stop_points = {
         name: {
             partition: PartitionStopPoint(
-                state["number"],
-                state["position"],
-                _watermark_ticks(snapshots, f"{name}/{partition}", offset["batch"]),
+                each.number,
+                each.position,
+                _watermark_ticks(snapshots, f"{name}/{partition}", offset.batch),
             )
-            for partition, state in partitions.items()
+            for partition, each in partitions.items()
         }
-        for name, partitions in offset.get("inputs", {}).items()
+        for name, partitions in offset.inputs.items()
     }
     return StopPoint(stop_points, _topic_stop_points(read_plan, reached), ended=ended, batch=batch)
 
@@ -146,14 +148,14 @@ def _topic_stop_points(
     return result
 
 
-def _files_read(generation: Path, batch: int, reached: TopicProgress) -> Mapping[str, Any]:
-    """The offset of the job's own source at the end of a batch; {} where it has read no files."""
+def _files_read(generation: Path, batch: int, reached: TopicProgress) -> SourceOffset:
+    """The offset of the job's own source at the end of a batch; one without inputs where it has none."""
     checkpoint = generation / "checkpoint"
     try:
-        return logged_offset(checkpoint, batch)
+        return source_offset(checkpoint, batch)
     except (OSError, ValueError, LookupError) as error:
         if reached.batch is not None and not reached.reports.keys() - reached.offsets.keys():
-            return {}
+            return SourceOffset(0, False, {}, 0)
         raise StateError(
             f"{checkpoint} cannot be read ({error}), so nobody knows where the last run "
             "stopped\n  hint: start at an output time instead, --start TIME"

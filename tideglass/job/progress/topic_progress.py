@@ -16,9 +16,10 @@ from typing import Any
 from tideglass.core.documents import Document
 from tideglass.core.durable import replace_file
 from tideglass.core.errors import RESTART, damaged
+from tideglass.core.positions import InputPositions, Piece
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.ingress.reports import PartitionReport, as_of_format_2
-from tideglass.job.report.catch_up import Positions, logged_sources
+from tideglass.spark.checkpoint import control_offset, topic_offsets
 
 #: In the directory of a generation, what its `TopicProgress` is.
 REACHED = "reached.json"
@@ -57,18 +58,13 @@ class TopicProgress:
         self, batch: int, checkpoint: Path, topics: Sequence[str], scanned: Iterable[PartitionReport]
     ) -> TopicProgress:
         """The progress after one more batch. topics: the inputs, in the order of Spark's query."""
-        logged = logged_sources(checkpoint, batch)
-        offsets = {
-            name: self.offsets.get(name, {}) if of is None else _offsets(of)
-            for name, of in zip(topics, logged, strict=False)
-        }
-        control = logged[len(topics)] or {}  # the control source comes after the topics
+        offsets = {name: self.offsets.get(name, {}) for name in topics}
+        offsets |= topic_offsets(checkpoint, batch, topics)
+        replayed = control_offset(checkpoint, batch, len(topics)).replayed
         reports = {name: dict(of) for name, of in self.reports.items()}
         for report in scanned:
             reports.setdefault(report.input, {})[report.partition] = replace(report, errors=())
-        return replace(
-            self, batch=batch, replayed=control.get("replayed", False), offsets=offsets, reports=reports
-        )
+        return replace(self, batch=batch, replayed=replayed, offsets=offsets, reports=reports)
 
     def watermark_ticks(self, input_name: str, partition: str) -> int:
         """How far a partition's watermark has come; BEFORE_ALL_TICKS for one never heard of."""
@@ -95,14 +91,9 @@ def _with_reports_of_format_2(content: dict[str, Any]) -> dict[str, Any]:
 _DOCUMENT = Document(TopicProgress, format=2, earlier={1: _with_reports_of_format_2})
 
 
-def positions_of_offsets(offsets: Mapping[str, Mapping[str, int]]) -> Positions:
+def positions_of_offsets(offsets: Mapping[str, Mapping[str, int]]) -> InputPositions:
     """Offsets as positions, whose sizes are messages."""
     return {
-        name: {partition: [[partition, 0, offset, 0]] for partition, offset in of.items()}
+        name: {partition: [Piece(partition, 0, offset, 0)] for partition, offset in of.items()}
         for name, of in offsets.items()
     }
-
-
-def _offsets(logged: Mapping[str, Any]) -> dict[str, int]:
-    """The offsets of the one topic in a logged offset of Spark's Kafka source."""
-    return {partition: offset for of in logged.values() for partition, offset in of.items()}

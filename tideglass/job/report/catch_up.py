@@ -7,30 +7,25 @@ those read so far, input by input, since a byte is not a message.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeAlias
 
 from tideglass.connect.source import StreamInput
+from tideglass.core.positions import InputPositions, Positions, size_of
 from tideglass.job.report.status import CatchUpStatus
 
-#: Per input and partition, how far it is read; as in the offsets of `spark.file_source`.
-Positions: TypeAlias = Mapping[str, Mapping[str, Sequence[Sequence[Any]]]]
 
-
-def sizes(positions: Positions) -> dict[str, int]:
+def sizes(positions: InputPositions) -> dict[str, int]:
     """How much of each input lies before the positions, in its own units."""
     return {
-        name: sum(int(end) - int(begin) for pieces in partitions.values() for _, begin, end, *_ in pieces)
+        name: sum(size_of(position) for position in partitions.values())
         for name, partitions in positions.items()
     }
 
 
-def there_now(inputs: Iterable[StreamInput], read: Positions) -> Positions:
+def there_now(inputs: Iterable[StreamInput], read: InputPositions) -> InputPositions:
     """The positions at the end of what the inputs hold at this moment. Looks at directories."""
-    result: dict[str, Mapping[str, Sequence[Sequence[Any]]]] = {}
+    result: dict[str, Positions] = {}
     for source in inputs:
         at = read.get(source.name, {})
         # First comes what is to be read again, then what is new.
@@ -56,7 +51,7 @@ class CatchUp:
     events_of: Mapping[str, int] = field(default_factory=dict[str, int])
     seconds: float = 0.0
 
-    def advance(self, reached: Positions, events_of: Mapping[str, int], now_seconds: float) -> None:
+    def advance(self, reached: InputPositions, events_of: Mapping[str, int], now_seconds: float) -> None:
         """A batch is done: the positions at its end, and the events read since the start."""
         for name, now in sizes(reached).items():
             self.reached[name] = max(now, self.reached.get(name, 0))
@@ -109,35 +104,3 @@ class CatchUp:
             seconds,
             None if spent is None else max(0.0, spent),
         )
-
-
-def logged_sources(checkpoint: Path, batch_id: int) -> list[dict[str, Any] | None]:
-    """The offset of every source at the end of a batch, from Spark's log; None of one that has none yet."""
-    # A version, Spark's own facts, then a line per source in the order of the query.
-    lines = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[2:]
-    return [None if line == "-" else json.loads(line) for line in lines]
-
-
-def logged_offset(checkpoint: Path, batch_id: int) -> dict[str, Any]:
-    """The offset of the job's own source at the end of a batch; `spark.file_source` says what it is.
-
-    Raises LookupError where the log has none.
-    """
-    for each in logged_sources(checkpoint, batch_id):
-        if each is not None and "inputs" in each:
-            return each
-    raise LookupError(f"batch {batch_id} has no offset of the job's own source")
-
-
-def positions_of(offset: Mapping[str, Any]) -> Positions:
-    """The positions in an offset."""
-    return {
-        name: {partition: state["position"] for partition, state in states.items()}
-        for name, states in offset["inputs"].items()
-    }
-
-
-def last_batch(checkpoint: Path) -> int | None:
-    """The last batch that is wholly done, from Spark's log of commits; None when there is none."""
-    done = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
-    return max(done, default=None)

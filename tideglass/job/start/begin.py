@@ -20,7 +20,6 @@ from tideglass.job.progress.counts import COUNTS, Counts
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.stop_point import StopPoint, stop_point
 from tideglass.job.progress.topic_progress import REACHED, TopicProgress
-from tideglass.job.report.catch_up import last_batch
 from tideglass.job.report.run_journal import Ended, Run, RunEnd, RunStart, add, read_runs
 from tideglass.job.report.status import read_status
 from tideglass.job.start.changes import Changes, changes_between
@@ -38,6 +37,7 @@ from tideglass.job.start.manifest import (
 from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
 from tideglass.job.start.topics import TopicLookup, begin_as_configured, begin_topics
 from tideglass.plan.read_back import ReadBack, read_backs
+from tideglass.spark.checkpoint import last_batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tideglass.connect.source import SeekResult, StreamInput
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
+from tideglass.core.positions import Piece, Position, Positions
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ARRIVAL
 from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
@@ -84,7 +84,7 @@ def begin(
     Raises InputError that names source, partition, what is needed and what is there.
     """
     begins: dict[str, dict[str, PartitionBegin]] = {}
-    recorded: dict[str, dict[str, Sequence[Sequence[Any]]]] = {}
+    recorded: dict[str, dict[str, Position]] = {}
     missing: list[Missing] = []
     for name, source in sources.items():
         known = stop_points.get(name, {})
@@ -105,7 +105,7 @@ def begin(
             lost = _needed(source, before[partition], gone[partition], found, needed_ticks)
             if lost:
                 held_ticks = _oldest_arrival_ticks(source, partition, every[partition], found)
-                files = list(dict.fromkeys(str(before[partition][n][0]) for n in lost))
+                files = list(dict.fromkeys(before[partition][n].where for n in lost))
                 more = f" and {len(files) - 1} more" if len(files) > 1 else ""
                 lost_files = f"{files[0]}{more} is gone"
                 missing.append(Missing(name, partition, needed_ticks, held_ticks, lost_files))
@@ -122,7 +122,7 @@ def begin(
     return ReadPlan(begins, recorded, after_ticks)
 
 
-def _everything(source: StreamInput) -> Mapping[str, Sequence[Sequence[Any]]]:
+def _everything(source: StreamInput) -> Positions:
     """All pieces of every partition in reading order: those recorded, then those beyond."""
     as_recorded = source.latest({})
     return source.latest(as_recorded)
@@ -131,7 +131,7 @@ def _everything(source: StreamInput) -> Mapping[str, Sequence[Sequence[Any]]]:
 def _place(
     source: StreamInput,
     partition: str,
-    pieces: Sequence[Sequence[Any]],
+    pieces: Position,
     needed_ticks: int | None,
     raised_ticks: int | None,
     idle_periods: Sequence[IdlePeriod],
@@ -144,14 +144,14 @@ def _place(
     return found
 
 
-def _emptied(pieces: Sequence[Sequence[Any]], gone: Sequence[int]) -> list[list[Any]]:
+def _emptied(pieces: Position, gone: Sequence[int]) -> list[Piece]:
     """The pieces without the content of those that are gone; the others keep their places."""
-    return [[piece[0], piece[2], *piece[2:]] if n in gone else list(piece) for n, piece in enumerate(pieces)]
+    return [piece.emptied if n in gone else piece for n, piece in enumerate(pieces)]
 
 
 def _needed(
     source: StreamInput,
-    pieces: Sequence[Sequence[Any]],
+    pieces: Position,
     gone: Sequence[int],
     found: SeekResult,
     needed_ticks: int | None,
@@ -164,13 +164,13 @@ def _needed(
     if needed_ticks is None:
         return list(gone)
     if source.arrives_with_piece:
-        return [n for n in gone if int(pieces[n][3]) >= needed_ticks]
-    passed = max((n for n, piece in enumerate(found.position) if int(piece[1]) < int(piece[2])), default=-1)
+        return [n for n in gone if pieces[n].arrival_ticks >= needed_ticks]
+    passed = max((n for n, piece in enumerate(found.position) if piece.size), default=-1)
     return [n for n in gone if n > passed]
 
 
 def _oldest_arrival_ticks(
-    source: StreamInput, partition: str, pieces: Sequence[Sequence[Any]], found: SeekResult
+    source: StreamInput, partition: str, pieces: Position, found: SeekResult
 ) -> int | None:
     """When the first event arrived that a replay from `found` on reads."""
     for chunk in source.read(partition, found.position, pieces, Fields((), False)):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.documents import Document
+from tideglass.core.durable import replace_file
 from tideglass.core.errors import RESTART, damaged
-from tideglass.ingress.idle_periods import IdlePeriod
+from tideglass.core.positions import InputPositions
 from tideglass.ingress.read_from import PartitionBegin
-from tideglass.job.report.catch_up import Positions
 
 #: In the directory of a generation, what its `ReadPlan` is.
 READ_PLAN = "begun.json"
@@ -30,7 +29,7 @@ class ReadPlan:
     """
 
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
-    recorded: Mapping[str, Mapping[str, Sequence[Sequence[Any]]]] = field(default_factory=dict[str, Any])
+    recorded: InputPositions = field(default_factory=dict[str, Any])
     after_ticks: int | None = None
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
     places: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
@@ -49,15 +48,14 @@ class ReadPlan:
                 for partition, place in of.items()
             )
             or any(
-                [list(piece) for piece in self.begins[name][partition].position]
-                != [list(piece) for piece in recorded]
+                list(self.begins[name][partition].position) != list(recorded)
                 for name, of in self.recorded.items()
                 for partition, recorded in of.items()
             )
         )
 
     @property
-    def positions(self) -> Positions:
+    def positions(self) -> InputPositions:
         """What of each partition is not read."""
         return {
             name: {partition: each.position for partition, each in partitions.items()}
@@ -65,12 +63,7 @@ class ReadPlan:
         }
 
     def save(self, path: Path) -> None:
-        saved = asdict(self)
-        saved["behind_ticks"] = saved.pop("after_ticks")
-        for partitions in saved["begins"].values():
-            for each in partitions.values():
-                each["seen"] = each.pop("idle_periods")
-        replace_file(path, json.dumps(sealed(saved)).encode())
+        replace_file(path, _DOCUMENT.text(self).encode())
 
     @staticmethod
     def load(path: Path) -> ReadPlan:
@@ -81,18 +74,20 @@ class ReadPlan:
         if not path.exists():
             return ReadPlan()
         try:
-            saved = unsealed(json.loads(path.read_bytes()))
-            begins = {
-                name: {partition: _begin_of(each) for partition, each in partitions.items()}
-                for name, partitions in saved.pop("begins").items()
-            }
-            return ReadPlan(begins, after_ticks=saved.pop("behind_ticks"), **saved)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            return _DOCUMENT.of_text(path.read_bytes())
+        except ValueError as error:
             raise damaged(
                 path, f"does not say where its generation began to read ({error})", RESTART
             ) from error
 
 
-def _begin_of(saved: Mapping[str, Any]) -> PartitionBegin:
-    seen = tuple(IdlePeriod(**each) for each in saved["seen"])
-    return PartitionBegin(saved["number"], saved["position"], saved["next_offset"], seen)
+def _of_format_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Two fields had other names."""
+    content["after_ticks"] = content.pop("behind_ticks")
+    for partitions in content["begins"].values():
+        for each in partitions.values():
+            each["idle_periods"] = each.pop("seen")
+    return content
+
+
+_DOCUMENT = Document(ReadPlan, format=2, earlier={1: _of_format_1})

@@ -43,6 +43,7 @@ from tideglass.spark.kafka.input import HEADERS, topic_input
 from tideglass.spark.key_numbers import key_numbers
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import Commit, QueryOptions, configure, source_of, staged, write
+from tideglass.spark.source_offset import CONTROL_OFFSET, ControlOffset
 from tideglass.spark.wire import ARROW_SCHEMA
 
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
@@ -196,30 +197,29 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.job = job
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"ended": False, "known": {}}
+        return CONTROL_OFFSET.plain(ControlOffset())
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Nothing to record: what there is to tell shows when it is there."""
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        before, file = CONTROL_OFFSET.of_plain(start), self.job.replayed_file
         now_ticks = None if self.job.finished else time.time_ns() // NANOSECONDS_PER_TICK
-        known = dict(self.job.references.find(now_ticks))
-        latest = {**start, "known": known}
-        file = self.job.replayed_file
-        if file is not None and Path(file).exists():
-            latest["replayed"] = True
-        if self.job.ending and (file is None or latest.get("replayed", False)):
-            latest["ended"] = True
-        return latest
+        replayed = before.replayed or (file is not None and Path(file).exists())
+        ended = before.ended or (self.job.ending and (file is None or replayed))
+        latest = ControlOffset(ended, dict(self.job.references.find(now_ticks)), replayed)
+        return start if latest == before else CONTROL_OFFSET.plain(latest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ControlPartition]:
+        before, after = CONTROL_OFFSET.of_plain(start), CONTROL_OFFSET.of_plain(end)
         rows: list[tuple[Any, ...]] = []
-        if end["known"] != start.get("known", {}):  # absent where an older version has begun the run
-            body = json_body(end["known"])
+        if after.known != before.known:
+            body = json_body(after.known)
             rows += [(number, 0, Kind.KNOWN.value, 0, "", body) for number in self.job.numbers]
-        for name, kind in (("replayed", Kind.REPLAYED), ("ended", Kind.END)):
-            if end.get(name, False) and not start.get(name, False):
-                rows += word_rows(self.job.numbers, kind)
+        if after.replayed and not before.replayed:
+            rows += word_rows(self.job.numbers, Kind.REPLAYED)
+        if after.ended and not before.ended:
+            rows += word_rows(self.job.numbers, Kind.END)
         return [ControlPartition(tuple(rows))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
