@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.events import Chunk
+from tideglass.core.ipc import from_bytes
 from tideglass.engine.exchange import Exchange, RowSink, Sink
-from tideglass.engine.ipc import from_bytes
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, for_driver
 from tideglass.engine.profiled import profiled

@@ -9,8 +9,7 @@ from support.window_rows import S, group_by, table, values_of
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
-from tideglass.operators.state.window_log import CHUNKS_TO_MERGE
-from tideglass.operators.windows.aggregate import WindowAggregate
+from tideglass.operators.windows.aggregate import CHUNKS_TO_MERGE, WindowAggregate
 from tideglass.plan.specs import AggregateSpec
 from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 

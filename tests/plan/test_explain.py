@@ -6,9 +6,9 @@ import pytest
 
 from tideglass.compile import compile_query
 from tideglass.core.errors import Source
+from tideglass.core.ipc import from_bytes
 from tideglass.core.time import TICKS_PER_MILLISECOND, format_ticks, parse_ticks
 from tideglass.engine.exchange import Exchange, RowSink
-from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind
 from tideglass.evaluate.program_sql import program_sql
 from tideglass.ingress.scan import Scan, ScanState

@@ -15,7 +15,7 @@ from support.against_oracle import check_rows, reproducible
 from support.depth import depth
 from support.harness import Manner, compiled_for, manners
 from tideglass.core.types import Type, field
-from tideglass.engine.ipc import partition_groups_of
+from tideglass.engine.key_groups import partition_groups_of
 from tideglass.plan.topology import AlignedSendOp, SendOp
 
 X, Y = "x TIMESTAMP BY t", "y TIMESTAMP BY t"

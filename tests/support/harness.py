@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from tideglass.compile import Compiled
 from tideglass.connect.reference.references import NO_REFERENCES, References, inline_rows
 from tideglass.core.errors import EvaluationError, QueryError
+from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.engine.exchange import RowSink, Sink
-from tideglass.engine.ipc import from_bytes, to_bytes
-from tideglass.engine.key_group import KeyGroupTask, joint
+from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import OutputFilter
 from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
@@ -172,7 +172,7 @@ class Watched:
         keys = pa.array(["", *sorted(self.seen)])
         for send, told in marks.items():
             place = (level, key_group, send)
-            came = joint(told)
+            came = Progress.of_senders(told)
             before = self.joint.get(place, Progress())
             for key, now, was in zip(keys.to_pylist(), came.of(keys), before.of(keys), strict=True):
                 if now < was:

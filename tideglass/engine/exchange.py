@@ -9,7 +9,8 @@ import pyarrow as pa
 from tideglass.core import profile
 from tideglass.core.columns import by_columns, unify
 from tideglass.core.events import Known
-from tideglass.engine.ipc import key_groups_of, partition_groups_of, split, to_bytes
+from tideglass.core.ipc import to_bytes
+from tideglass.engine.key_groups import key_groups_of, partition_groups_of, split
 from tideglass.engine.messages import Kind, Message, json_body
 from tideglass.operators.aggregates.grouping import stack
 from tideglass.operators.progress import Progress

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 
-import numpy as np
 import pyarrow as pa
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.documents import of_plain, to_plain
 from tideglass.core.failing import Failed, added
+from tideglass.core.ipc import from_bytes
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.exchange import Exchange, Sink
-from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind, Message, json_body
 from tideglass.engine.reports import STAGE_REPORT, StageReport
 from tideglass.engine.sender_watermarks import SenderWatermarks
@@ -96,7 +95,7 @@ class KeyGroupTask:
         for (send, _), op_progress in watermarks.items():
             by_send.setdefault(send, []).append(op_progress)
         entries = {op.id: [table for _, table in chunks.get(op.send, ())] for op in self._receives}
-        progress = {op.id: joint(by_send.get(op.send, [])) for op in self._receives}
+        progress = {op.id: Progress.of_senders(by_send.get(op.send, [])) for op in self._receives}
         result = self._stage.run(entries, progress, lambda op_id: state_of(self._state_ids[op_id]), known)
         for send, table in result.sends:
             exchange.send(send, table)
@@ -124,20 +123,3 @@ class KeyGroupTask:
         if later:
             state.put(_FAILED, json_body(to_plain(totals)))
         return totals
-
-
-def joint(senders: list[Progress]) -> Progress:
-    """How far event time has come where several senders of one exchange meet.
-
-    The watermark is the least of theirs; nobody heard from is no watermark. A substream belongs to
-    one partition (`asa.md` 1.7: PartitionId is among its keys), so whoever knows of either knows best.
-    """
-    if not senders:
-        return Progress()
-    tables = [op_progress.substreams for op_progress in senders if op_progress.substreams is not None]
-    watermark_ticks = min(op_progress.watermark_ticks for op_progress in senders)
-    if not tables:
-        return Progress(watermark_ticks)
-    table = pa.concat_tables(tables)
-    ahead = table.filter(pa.array(table["watermark_ticks"].to_numpy() > np.int64(watermark_ticks)))
-    return Progress(watermark_ticks, ahead)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tideglass.engine.ipc import from_bytes, to_bytes
+from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.engine.messages import json_body
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State

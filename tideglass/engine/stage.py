@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
-from tideglass.core.arrays import pc
 from tideglass.core.columns import unify
 from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Known
@@ -130,14 +128,14 @@ class Stage:
             case ScanOp() | ReceiveOp():
                 return
             case WindowOp(id=id_, sources=sources):
-                op_progress = least([result.progress[source] for source in sources])
+                op_progress = Progress.of_inputs([result.progress[source] for source in sources])
                 partials = [table for source in sources for table in rows[source]]
                 on_failure = self._on_failure(op, result)
                 closed = self._kernels[id_].advance(partials, op_progress, state_of(id_), on_failure)
                 rows[id_] = [closed] if closed.num_rows else []
                 result.progress[id_] = op_progress
             case JoinOp(id=id_, left=left, right=right):
-                op_progress = least([result.progress[source] for source in (*left, *right)])
+                op_progress = Progress.of_inputs([result.progress[source] for source in (*left, *right)])
                 lefts = [table for source in left for table in rows[source]]
                 rights = [table for source in right for table in rows[source]]
                 on_failure = self._on_failure(op, result)
@@ -147,14 +145,14 @@ class Stage:
                 rows[id_] = [] if joined is None else [joined]
                 result.progress[id_] = op_progress_after
             case AnalyticOp(id=id_, sources=sources):
-                op_progress = least([result.progress[source] for source in sources])
+                op_progress = Progress.of_inputs([result.progress[source] for source in sources])
                 waiting = [table for source in sources for table in rows[source]]
                 on_failure = self._on_failure(op, result)
                 taken = self._analytics[id_].advance(waiting, op_progress, state_of(id_), on_failure)
                 rows[id_] = [] if taken is None else [taken]
                 result.progress[id_] = op_progress
             case PatternOp(id=id_, sources=sources):
-                op_progress = least([result.progress[source] for source in sources])
+                op_progress = Progress.of_inputs([result.progress[source] for source in sources])
                 events = [table for source in sources for table in rows[source]]
                 on_failure = self._on_failure(op, result)
                 matched, op_progress_after = self._patterns[id_].advance(
@@ -203,19 +201,3 @@ class Stage:
             case EmitOp():
                 result.emits += [(op, table) for table in tables]
         return []
-
-
-def least(all_progress: Sequence[Progress]) -> Progress:
-    """How far event time has come where several streams meet: the least of them (`asa.md` 1.6).
-
-    A substream is as far as the stream in which it is least far.
-    """
-    if len(all_progress) == 1:
-        return all_progress[0]
-    watermark_ticks = min(op_progress.watermark_ticks for op_progress in all_progress)
-    tables = [op_progress.substreams for op_progress in all_progress if op_progress.substreams is not None]
-    if not tables:
-        return Progress(watermark_ticks)
-    keys = pc.unique(pa.concat_tables(tables)["substream"])
-    ticks = np.minimum.reduce([op_progress.of(keys) for op_progress in all_progress])
-    return Progress(watermark_ticks, pa.table({"substream": keys, "watermark_ticks": pa.array(ticks)}))

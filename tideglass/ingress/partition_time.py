@@ -18,6 +18,8 @@ import pyarrow as pa
 from tideglass.core.arrays import Ints
 from tideglass.core.documents import Document
 from tideglass.core.errors import StateError
+from tideglass.core.ipc import from_bytes, to_bytes
+from tideglass.core.iso import flat
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.ingress.decisions import Counters
 from tideglass.operators.progress import Progress
@@ -89,26 +91,22 @@ class Ingress:
         )
         schema = _SCHEMA.with_metadata({_HEADER: _DOCUMENT.body(header)})
         columns = [self.substreams, pa.array(self.substream_watermark_ticks)]
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema) as writer:
-            writer.write_batch(pa.record_batch(columns, schema=schema))
-        return sink.getvalue().to_pybytes()
+        return to_bytes(pa.table(columns, schema=schema))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Ingress:
         """The state `to_bytes` wrote. Raises StateError for anything else."""
         try:
-            reader = pa.ipc.open_stream(data)
-            header = _DOCUMENT.of_body((reader.schema.metadata or {})[_HEADER])
-            columns = reader.read_next_batch()
-        except (pa.ArrowException, OSError, StopIteration, KeyError, ValueError) as error:
+            table = from_bytes(data)
+            header = _DOCUMENT.of_body((table.schema.metadata or {})[_HEADER])
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise StateError(f"the state of an input partition cannot be read: {error}") from error
         return cls(
             last_arrival_ticks=header.last_arrival_ticks,
             floor_ticks=header.floor_ticks,
             event_watermark_ticks=header.event_watermark_ticks,
-            substreams=columns["substream"],
-            substream_watermark_ticks=columns["watermark_ticks"].to_numpy(),
+            substreams=flat(table["substream"]),
+            substream_watermark_ticks=table["watermark_ticks"].to_numpy(),
             counters=header.counters,
         )
 

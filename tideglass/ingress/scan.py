@@ -25,6 +25,7 @@ from tideglass.core.documents import Document
 from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
 from tideglass.core.events import Chunk, Known, Rejected
 from tideglass.core.failing import Failed, added, kept_of
+from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.iso import flat
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import (
@@ -39,7 +40,6 @@ from tideglass.core.types import (
 )
 from tideglass.core.types import field as typed_field
 from tideglass.engine.exchange import Exchange
-from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.engine.messages import Message
 from tideglass.engine.snapshots import Snapshots
 from tideglass.engine.stage import Stage

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tideglass.connect.output import Batch, OutputConnector
-from tideglass.engine.ipc import from_bytes, to_bytes
+from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.engine.messages import RECORDS_HEAD, Kind, Message, records_body, records_count
 
 

@@ -1,7 +1,11 @@
-"""How far event time has come at the input of an operator: one watermark, or one per substream."""
+"""How far event time is at the input of an operator: one watermark, or one per substream.
+
+Watermarks of several places meet by two rules: `Progress.of_senders`, and `Progress.of_inputs`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, pc
+from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.time import BEFORE_ALL_TICKS
+from tideglass.core.types import SUBSTREAM
 
 _AFTER_PARTITION = r"(?s)^([0-9]+/).*$"
 
@@ -52,22 +58,56 @@ class Progress:
             result[found] = np.maximum(result[found], own[places.drop_null().to_numpy()])
         return result[np.asarray(encoded.indices)]
 
+    def of_rows(self, rows: pa.Table) -> Ints | int:
+        """The watermark of each row, by its `$substream` if it has one: one number a row, or one for all."""
+        return self.of(rows[SUBSTREAM]) if SUBSTREAM in rows.column_names else self.watermark_ticks
+
+    @classmethod
+    def of_senders(cls, senders: Sequence[Progress]) -> Progress:
+        """Where the senders of one exchange meet, which share the rows of one stream.
+
+        The watermark is the least of theirs; without a sender there is none. All rows of a substream are of
+        one input partition (`asa.md` 1.7: PartitionId is among its keys): what any sender says of it holds.
+        """
+        if not senders:
+            return cls()
+        watermark_ticks = min(sender.watermark_ticks for sender in senders)
+        tables = [sender.substreams for sender in senders if sender.substreams is not None]
+        if not tables:
+            return cls(watermark_ticks)
+        table = pa.concat_tables(tables)
+        ahead = table.filter(pa.array(table["watermark_ticks"].to_numpy() > np.int64(watermark_ticks)))
+        return cls(watermark_ticks, ahead)
+
+    @classmethod
+    def of_inputs(cls, inputs: Sequence[Progress]) -> Progress:
+        """Where the inputs of an operator meet, each of which may have rows of every substream.
+
+        The watermark is the least of theirs (`asa.md` 1.6), and so is that of each substream.
+        """
+        if len(inputs) == 1:
+            return inputs[0]
+        watermark_ticks = min(each.watermark_ticks for each in inputs)
+        tables = [each.substreams for each in inputs if each.substreams is not None]
+        if not tables:
+            return cls(watermark_ticks)
+        keys = pc.unique(pa.concat_tables(tables)["substream"])
+        ticks = np.minimum.reduce([each.of(keys) for each in inputs])
+        return cls(watermark_ticks, pa.table({"substream": keys, "watermark_ticks": pa.array(ticks)}))
+
     def to_bytes(self) -> bytes:
         """The same bytes for equal progress, if its substreams are in the same order."""
         head = self.watermark_ticks.to_bytes(8, "little", signed=True)
         if self.substreams is None or self.substreams.num_rows == 0:
             return head
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.substreams.schema) as writer:
-            writer.write_table(self.substreams)
-        return head + sink.getvalue().to_pybytes()
+        return head + to_bytes(self.substreams)
 
     @classmethod
     def from_bytes(cls, held: bytes | None) -> Progress:
         """What `to_bytes` wrote; no progress where nothing was written."""
         if held is None:
             return cls()
-        substreams = pa.ipc.open_stream(held[8:]).read_all() if len(held) > 8 else None
+        substreams = from_bytes(held[8:]) if len(held) > 8 else None
         return cls(int.from_bytes(held[:8], "little", signed=True), substreams)
 
 

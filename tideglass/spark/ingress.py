@@ -16,9 +16,9 @@ from pyspark.taskcontext import TaskContext
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import StateError
 from tideglass.core.events import Known
+from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.profile import awaited
 from tideglass.engine.exchange import Sink
-from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.profiled import profiled
 from tideglass.ingress.partition_watermarks import PartitionWatermarks

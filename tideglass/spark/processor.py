@@ -17,9 +17,9 @@ from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, 
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import EvaluationError
+from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.profile import awaited, measured
 from tideglass.engine.exchange import Sink
-from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, failure
 from tideglass.engine.profiled import profiled

@@ -21,12 +21,12 @@ from tideglass.connect.formats.payloads import Payload, decode_messages
 from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.columns import unify
 from tideglass.core.events import Chunk, Fields, Rejected
+from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.iso import flat
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
 
 _HEADER = b"tideglass.chunk"
 #: What crosses Spark is copied there half a dozen times, which takes longer than LZ4 does.
-_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 #: Offsets of messages are spread so that each event of one has its own.
 EVENTS_OF_A_MESSAGE = 1 << 20
 #: The partition of an input that names no column for it.
@@ -84,15 +84,11 @@ class FrameChunk:
         }
         table = self.chunk.table
         metadata = {**(table.schema.metadata or {}), _HEADER: json.dumps(header).encode()}
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema.with_metadata(metadata), options=_COMPRESSED) as writer:
-            writer.write_table(table.combine_chunks())
-        return sink.getvalue().to_pybytes()
+        return to_bytes(table.replace_schema_metadata(metadata))
 
     @staticmethod
     def from_bytes(partition: str, body: bytes) -> FrameChunk:
-        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-            table = reader.read_all()
+        table = from_bytes(body)
         header = json.loads(table.schema.metadata[_HEADER])
         refused: list[dict[str, Any]] = header["rejected"]
         rejected = tuple(replace(Rejected(**each), examples=tuple(each["examples"])) for each in refused)

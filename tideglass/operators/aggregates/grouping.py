@@ -110,6 +110,10 @@ class GroupKeys:
             fields.append(pa.field(name, result[name].type))
         return pa.table(list(columns.values()), schema=pa.schema(fields)) if fields else result
 
+    def stack(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """The rows of all tables."""
+        return stack(tables, self.keys)
+
     def merge(self, partials: pa.Table) -> pa.Table:
         """One row per group of a table of partial aggregates."""
         cells = [name for name in partials.column_names if is_cell(name)]

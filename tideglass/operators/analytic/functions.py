@@ -27,8 +27,8 @@ from tideglass.operators.analytic.anomaly import detect, no_numbers, numbers
 from tideglass.operators.analytic.lookback import Sorted, rows_of_keys
 from tideglass.operators.analytic.moving import moving
 from tideglass.operators.progress import Progress
+from tideglass.operators.state.bucket_log import RowLog
 from tideglass.operators.state.buffer import released
-from tideglass.operators.state.row_log import RowLog
 from tideglass.operators.state.store import State
 from tideglass.plan.specs import AnalyticSpec, AnomalySpec
 
@@ -194,7 +194,7 @@ class AnalyticFunctions:
         kept = ordered.matching if lane.is_moving else ordered.latest(lane.depth)
         kept = kept & (ordered.times_ticks > progress.watermark_ticks - lane.reach_ticks)
         kept[:before] = False
-        log.append(everything.filter(pa.array(kept)))
+        log.add(everything.filter(pa.array(kept)))
         return values
 
 

@@ -7,7 +7,7 @@ out depends on the rows only: not on how they were cut into batches, nor on how 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideglass.core.arrays import Ints, Mask, Words
+from tideglass.core.arrays import Ints, Words
 from tideglass.core.columns import unify
 from tideglass.core.failing import OnFailure
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
@@ -30,16 +30,13 @@ from tideglass.core.types import (
     Type,
     field,
 )
-from tideglass.operators.joins.pairs import coded, pairs
+from tideglass.operators.joins.pairs import Condition, coded, pairs
 from tideglass.operators.output_watermark import held_back
 from tideglass.operators.progress import Progress
-from tideglass.operators.state.row_log import RowLog
-from tideglass.operators.state.store import State
+from tideglass.operators.state.bucket_log import RowLog
+from tideglass.operators.state.store import State, next_numbers
 from tideglass.plan.expressions import references
 from tideglass.plan.specs import IntervalJoinSpec
-
-#: Tells which rows of a table of pairs fulfil the rest of ON; a pair on which it fails does not.
-Condition = Callable[[pa.Table, OnFailure | None], Mask]
 
 NUMBER = "$n"  # int64: names a left row inside the state of one key group
 UNTIL = "$until"  # int64 ticks: no right row after this can match the left row
@@ -121,7 +118,7 @@ class IntervalJoin:
         reached = progress
         if self._outer:
             for rows in matched:
-                logs.matched.append(rows)
+                logs.matched.add(rows)
             reached = self._emit_unmatched(fresh_left, progress, state, logs, made)
         self._keep(fresh_left, fresh_right, progress, logs)
         return (unify(made) if made else None), reached
@@ -137,10 +134,7 @@ class IntervalJoin:
     def _numbered(self, rows: pa.Table, state: State) -> pa.Table:
         """Left rows with a number each and the time until which they can match."""
         rows = rows.combine_chunks()
-        held = state.get("next")
-        first = 0 if held is None else int.from_bytes(held, "little")
-        state.put("next", (first + rows.num_rows).to_bytes(8, "little"))
-        numbers = np.arange(first, first + rows.num_rows, dtype=np.int64)
+        numbers = next_numbers(state, rows.num_rows)
         _, until = self._admissible(rows)
         if self._outer:
             until = np.maximum(until, rows[SYSTEM_TIMESTAMP].to_numpy() + self.spec.unmatched_ticks)
@@ -169,13 +163,13 @@ class IntervalJoin:
     ) -> None:
         """Keeps new rows that may still match, drops what cannot match any more."""
         if left is not None:
-            alive = left[UNTIL].to_numpy() >= _watermarks(progress, left)
+            alive = left[UNTIL].to_numpy() >= progress.of_rows(left)
             kept = left if alive.all() else left.filter(pa.array(alive))
-            logs.left.append(kept)
+            logs.left.add(kept)
         if right is not None:
-            alive = right[SYSTEM_TIMESTAMP].to_numpy() - self.spec.lower_ticks >= _watermarks(progress, right)
+            alive = right[SYSTEM_TIMESTAMP].to_numpy() - self.spec.lower_ticks >= progress.of_rows(right)
             kept = right if alive.all() else right.filter(pa.array(alive))
-            logs.right.append(kept)
+            logs.right.add(kept)
         for log in (logs.left, logs.matched):
             log.drop_until(progress.watermark_ticks - self._stays_ticks - 1)
         logs.right.drop_until(progress.watermark_ticks + self.spec.lower_ticks - 1)
@@ -274,11 +268,11 @@ class IntervalJoin:
         for rows, since in ((held, previous), (fresh, None)):
             if rows is None:
                 continue
-            until, now = rows[UNTIL].to_numpy(), _watermarks(progress, rows)
+            until, now = rows[UNTIL].to_numpy(), progress.of_rows(rows)
             open_ = ~np.isin(rows[NUMBER].to_numpy(), done)
             due = open_ & (until < now)
             if since is not None:  # what was due before has come out before
-                due &= until >= _watermarks(since, rows)
+                due &= until >= since.of_rows(rows)
             if due.any():
                 made.append(self._alone(rows.filter(pa.array(due))))
             stamps = rows[SYSTEM_TIMESTAMP].to_numpy() + self.spec.unmatched_ticks
@@ -304,14 +298,8 @@ class IntervalJoin:
 
 def _read(log: RowLog, first_ticks: int, last_ticks: int) -> pa.Table | None:
     """Rows of all buckets that may hold one from `first_ticks` to `last_ticks`; None if there are none."""
-    first, last = first_ticks // log.width_ticks, last_ticks // log.width_ticks
-    tables = [log.read(bucket) for bucket in log.buckets() if first <= bucket <= last]
+    tables = log.read_all(first_ticks, last_ticks)
     return unify(tables) if tables else None
-
-
-def _watermarks(progress: Progress, rows: pa.Table) -> Any:
-    """The watermark of each row, by its substream if it has one: one number, or one a row."""
-    return progress.of(rows[SUBSTREAM]) if SUBSTREAM in rows.column_names else progress.watermark_ticks
 
 
 def _place_hash(rows: pa.Table, seed: Words) -> Words:

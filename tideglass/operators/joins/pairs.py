@@ -6,7 +6,7 @@ another, then stand side by side and are found by bisection.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ import pyarrow as pa
 from tideglass.core.arrays import Ints, Mask, Words, pc
 from tideglass.core.columns import canonical_text
 from tideglass.core.errors import EvaluationError
+from tideglass.core.failing import OnFailure
 from tideglass.core.iso import flat
 from tideglass.core.sql import query
 from tideglass.core.types import Type, type_of
@@ -22,8 +23,13 @@ from tideglass.core.types import Type, type_of
 #: Pairs made at a time: what is looked at of a pair may take some hundred bytes.
 PAIRS_AT_ONCE = 2_000_000
 
-_AS_THEY_ARE = frozenset((Type.BIGINT, Type.DATETIME, Type.NVARCHAR, Type.RECORD, Type.ARRAY))
-_WHOLE = frozenset((Type.BIGINT, Type.DATETIME))
+#: Types whose values are one key exactly if Arrow holds them for equal.
+AS_THEY_ARE = frozenset((Type.BIGINT, Type.DATETIME, Type.NVARCHAR, Type.RECORD, Type.ARRAY))
+#: Types whose values are numbers that tell keys apart by themselves.
+WHOLE = frozenset((Type.BIGINT, Type.DATETIME))
+
+#: Tells in which pairs, the rows of a table, the rest of ON holds; not in one on which it fails.
+Condition = Callable[[pa.Table, OnFailure | None], Mask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +71,12 @@ def coded(left: pa.Table, right: pa.Table, keys: Sequence[str]) -> Coded | None:
             raise EvaluationError(
                 "A join cannot bring together a datetime and a text: CAST one of them to the other's type."
             )
-        if types[0] is types[1] and types[0] in _AS_THEY_ARE:
+        if types[0] is types[1] and types[0] in AS_THEY_ARE:
             pair = flat(left[key]), flat(right[key])
         else:
             pair = number_text(left, key), number_text(right, key)
         columns.append(pair)
-        if types[0] is not types[1] or types[0] not in _WHOLE:
+        if types[0] is not types[1] or types[0] not in WHOLE:
             texts.append(pair)
     return Coded(
         codes_of([ours for ours, _ in columns], left.num_rows),

@@ -5,7 +5,7 @@ The table is indexed once; a chunk then costs what its own rows cost, however la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -19,15 +19,18 @@ from tideglass.core.errors import EvaluationError
 from tideglass.core.failing import OnFailure
 from tideglass.core.iso import flat
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
-from tideglass.operators.joins.pairs import PAIRS_AT_ONCE, codes_of, known_keys, number_text
+from tideglass.operators.joins.pairs import (
+    AS_THEY_ARE,
+    PAIRS_AT_ONCE,
+    WHOLE,
+    Condition,
+    codes_of,
+    known_keys,
+    number_text,
+)
 from tideglass.plan.expressions import references
 from tideglass.plan.specs import ReferenceJoinSpec
 
-#: Tells for pairs of rows, given as a table, in which of them a condition holds.
-Condition = Callable[[pa.Table, OnFailure | None], Mask]
-
-_AS_THEY_ARE = frozenset((Type.BIGINT, Type.DATETIME, Type.NVARCHAR, Type.RECORD, Type.ARRAY))
-_WHOLE = frozenset((Type.BIGINT, Type.DATETIME))
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # an odd number, so multiplying by it loses nothing
 
 
@@ -139,7 +142,7 @@ class ReferenceTable:
                     f"[KEY_TYPES] A join with reference data compares a {types[0]} of the stream with a "
                     f"{types[1]} of the reference data: CAST one of them to the other's type."
                 )
-            plain = types[0] is types[1] and types[0] in _AS_THEY_ARE
+            plain = types[0] is types[1] and types[0] in AS_THEY_ARE
             forms.append(_Form.PLAIN if plain else _Form.TEXT)
         return tuple(forms)
 
@@ -165,7 +168,7 @@ class ReferenceTable:
     ) -> Mask | None:
         """Which pairs have equal keys indeed: different texts may share a number. None if all have."""
         single = len(self.keys) == 1
-        if single and forms[0] is _Form.PLAIN and type_of(left.schema.field(self.keys[0])) in _WHOLE:
+        if single and forms[0] is _Form.PLAIN and type_of(left.schema.field(self.keys[0])) in WHOLE:
             return None
         result = np.ones(len(lefts), np.bool_)
         for key, form, column in zip(self.keys, forms, ours, strict=True):

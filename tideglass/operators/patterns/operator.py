@@ -38,10 +38,10 @@ from tideglass.operators.output_watermark import held_back
 from tideglass.operators.patterns.extremes import NONE
 from tideglass.operators.patterns.nfa import MOST_EVENTS, Definition, Events, Matches, Pattern, Trail
 from tideglass.operators.progress import Progress
+from tideglass.operators.state.bucket_log import RowLog
 from tideglass.operators.state.buffer import released
 from tideglass.operators.state.reorder import in_order
-from tideglass.operators.state.row_log import RowLog
-from tideglass.operators.state.store import State
+from tideglass.operators.state.store import State, next_numbers
 from tideglass.plan.nodes import MatchedValue
 from tideglass.plan.specs import PatternSpec
 
@@ -120,11 +120,8 @@ class Patterns:
         return made, self._result_progress(progress, state, logs)
 
     def _numbered(self, rows: pa.Table, state: State) -> pa.Table:
-        held = state.get("next")
-        first = 0 if held is None else int.from_bytes(held, "little")
-        state.put("next", (first + rows.num_rows).to_bytes(8, "little"))
         kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.spec.substreams else []), *self.columns]
-        numbers = pa.array(np.arange(first, first + rows.num_rows, dtype=np.int64))
+        numbers = pa.array(next_numbers(state, rows.num_rows))
         rows = rows.select(list(dict.fromkeys(kept))).append_column(field(NUMBER, Type.BIGINT), numbers)
         return rows.append_column(field(OPEN, Type.BIT), pa.array(np.ones(rows.num_rows, np.bool_)))
 
@@ -142,7 +139,7 @@ class Patterns:
         asked = [table for table in asked if table.num_rows]
         if not asked:
             return None
-        held = [logs.events.read(bucket) for bucket in logs.events.buckets()]
+        held = logs.events.read_all()
         before = [rows_of_keys(unify(held), unify(asked), self.spec.keys)] if held else []
         every = unify([*before, *fresh])
         return _Known.of(
@@ -157,8 +154,7 @@ class Patterns:
     def _result_progress(self, progress: Progress, state: State, logs: _PatternLogs) -> Progress:
         decided = _numbers(logs.decided)
         waiting: list[pa.Table] = []
-        for bucket in logs.stamped.buckets():
-            rows = logs.stamped.read(bucket)
+        for rows in logs.stamped.read_all():
             open_ = ~np.isin(rows[NUMBER].to_numpy(), decided)
             place = rows.column_names.index(SYSTEM_TIMESTAMP)
             rows = rows.set_column(place, field(SYSTEM_TIMESTAMP, Type.DATETIME), rows[STAMP])
@@ -247,14 +243,14 @@ class _Known:
         """still: the events that are open yet. firsts: where the match of each may end at the earliest."""
         rows = self.events.rows
         over = self.open & ~still & ~self.new
-        logs.decided.append(rows.select([SYSTEM_TIMESTAMP, NUMBER]).filter(pa.array(over)))
+        logs.decided.add(rows.select([SYSTEM_TIMESTAMP, NUMBER]).filter(pa.array(over)))
         ends = np.arange(len(still)) + self.following
         was_stamped = np.isin(rows[NUMBER].to_numpy(), _numbers(logs.stamped))
         stamped = np.flatnonzero(still & ~was_stamped & (firsts < ends))
         names = [SYSTEM_TIMESTAMP, NUMBER, *([SUBSTREAM] if self.patterns.spec.substreams else [])]
         stamps = self.events.times_ticks[firsts[stamped]]
         held = rows.select(names).take(pa.array(stamped))
-        logs.stamped.append(held.append_column(field(STAMP, Type.DATETIME), pa.array(stamps)))
+        logs.stamped.add(held.append_column(field(STAMP, Type.DATETIME), pa.array(stamps)))
         # an event is part of matches that begin at open events of its key, itself or earlier ones
         count = np.cumsum(still)
         kept = self.new & (count > (count - still)[self.firsts])
@@ -264,7 +260,7 @@ class _Known:
         marks[self.order] = still
         place = self.rows.column_names.index(OPEN)
         marked = self.rows.set_column(place, field(OPEN, Type.BIT), pa.array(marks))
-        logs.events.append(marked.filter(pa.array(chosen)))
+        logs.events.add(marked.filter(pa.array(chosen)))
 
     def _rows(
         self, starts: Ints, found: Matches, trail: Trail, on_failure: OnFailure | None
@@ -331,7 +327,7 @@ def classified(variables: Ints, lengths: Ints, names: Sequence[str]) -> pa.Array
 
 
 def _numbers(log: RowLog) -> Ints:
-    tables = [log.read(bucket) for bucket in log.buckets()]
+    tables = log.read_all()
     return unify(tables)[NUMBER].to_numpy() if tables else np.empty(0, np.int64)
 
 

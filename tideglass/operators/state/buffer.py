@@ -10,8 +10,8 @@ import pyarrow as pa
 from tideglass.core.columns import unify
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.operators.progress import Progress
+from tideglass.operators.state.bucket_log import RowLog
 from tideglass.operators.state.reorder import in_order
-from tideglass.operators.state.row_log import RowLog
 
 
 def released(log: RowLog, rows: Sequence[pa.Table], progress: Progress, substreams: bool) -> pa.Table | None:
@@ -34,9 +34,8 @@ def released(log: RowLog, rows: Sequence[pa.Table], progress: Progress, substrea
         held = log.read(bucket)
         over = passed(held)
         if over.any():
-            log.take(bucket)
             due.append(held.filter(pa.array(over)))
-            log.append(held.filter(pa.array(~over)))
+            log.replace(bucket, held.filter(pa.array(~over)))
     if rows:
         fresh = unify(rows)
         over = passed(fresh)
@@ -44,7 +43,7 @@ def released(log: RowLog, rows: Sequence[pa.Table], progress: Progress, substrea
             due.append(fresh)
         else:
             due.append(fresh.filter(pa.array(over)))
-            log.append(fresh.filter(pa.array(~over)))
+            log.add(fresh.filter(pa.array(~over)))
     log.save()
     due = [table for table in due if table.num_rows]
     return in_order(unify(due)) if due else None

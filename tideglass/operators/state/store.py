@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+
+from tideglass.core.arrays import Ints
 
 
 class State(Protocol):
@@ -37,6 +40,14 @@ class State(Protocol):
     def put(self, name: str, value: bytes) -> None:
         """Set a small named value."""
         ...
+
+
+def next_numbers(state: State, count: int) -> Ints:
+    """So many numbers that no row of the state has had before; they name rows inside of it."""
+    held = state.get("next")
+    first = 0 if held is None else int.from_bytes(held, "little")
+    state.put("next", (first + count).to_bytes(8, "little"))
+    return np.arange(first, first + count, dtype=np.int64)
 
 
 class MemoryState:

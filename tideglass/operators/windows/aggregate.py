@@ -35,8 +35,8 @@ from tideglass.operators.aggregates.cells import Cells, refused_by
 from tideglass.operators.aggregates.grouping import GroupKeys, stack
 from tideglass.operators.aggregates.results import finish
 from tideglass.operators.progress import Progress
+from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.operators.state.store import State
-from tideglass.operators.state.window_log import WindowLog
 from tideglass.operators.windows.hopping import END
 from tideglass.plan.specs import GroupBySpec
 from tideglass.plan.windows import Window, kernel_of
@@ -44,6 +44,8 @@ from tideglass.plan.windows import Window, kernel_of
 WINDOW = "$w"  # int8: which of the step's windows a partial is for
 
 _PROGRESS = "progress"
+#: Chunks of partial aggregates of a bucket that are worth merging.
+CHUNKS_TO_MERGE = 32
 
 
 class WindowKernel(Protocol):
@@ -69,7 +71,7 @@ class WindowKernel(Protocol):
         ...
 
     def advance(
-        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: WindowLog
+        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: BucketLog
     ) -> list[pa.Table]:
         """Keeps the partials `fresh`; merged partials with `$end` of all windows that close."""
         ...
@@ -133,7 +135,14 @@ class WindowAggregate:
         previous = Progress.from_bytes(state.get(_PROGRESS))
         closed: list[pa.Table] = []
         for number, kernel in enumerate(self._kernels):
-            log = WindowLog(state, number, len(self._kernels), kernel.grouping)
+            log = BucketLog(
+                state,
+                number,
+                len(self._kernels),
+                kernel.grouping.stack,
+                kernel.grouping.merge,
+                CHUNKS_TO_MERGE,
+            )
             own = [part for table in partials if (part := self._of_window(table, number, kernel)).num_rows]
             for table in kernel.advance(own, previous, progress, log):
                 closed.append(table.append_column(WINDOW, pa.array(np.full(table.num_rows, number, np.int8))))

@@ -20,7 +20,7 @@ from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
 from tideglass.operators.aggregates.grouping import GroupKeys, stack
 from tideglass.operators.progress import Progress
-from tideglass.operators.state.window_log import WindowLog
+from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.plan.windows import Hopping, Snapshot
 
 TIME = "$time"  # int64 ticks of a partial: end of its pane; or the one instant of its rows
@@ -32,11 +32,6 @@ COPIES_AT_ONCE = 500_000
 
 #: A window spans at most so many buckets, so that short hops in a long window do not make many.
 BUCKETS_PER_WINDOW = 64
-
-
-def watermarks_of(progress: Progress, rows: pa.Table) -> Any:
-    """The watermark of each row, by its substream if it has one: one number, or one a row."""
-    return progress.of(rows[SUBSTREAM]) if SUBSTREAM in rows.column_names else progress.watermark_ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +103,7 @@ class PaneWindow:
         return -((self._zero_ticks - pane_ends_ticks) // self._bucket_ticks)
 
     def advance(
-        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: WindowLog
+        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: BucketLog
     ) -> list[pa.Table]:
         """Closes the windows whose end the watermark has passed since `previous`; keeps what is open.
 
@@ -135,7 +130,7 @@ class PaneWindow:
             kept = rows if alive.all() else rows.filter(pa.array(alive))
             if len(fresh) > 1 and kept.num_rows:
                 kept = self.grouping.merge(kept)
-            log.append(self._bucket(kept[TIME].to_numpy()), kept)
+            log.append(kept, self._bucket(kept[TIME].to_numpy()))
         return closed
 
     def _is_done(self, bucket: int, progress: Progress) -> bool:
@@ -144,9 +139,9 @@ class PaneWindow:
 
     def _alive(self, rows: pa.Table, progress: Progress) -> Any:
         """Whether a window of the row is still open."""
-        return self._end_to(rows[TIME].to_numpy() + (self.size_ticks - 1)) >= watermarks_of(progress, rows)
+        return self._end_to(rows[TIME].to_numpy() + (self.size_ticks - 1)) >= progress.of_rows(rows)
 
-    def _read(self, bucket: int, progress: Progress, log: WindowLog) -> pa.Table:
+    def _read(self, bucket: int, progress: Progress, log: BucketLog) -> pa.Table:
         rows = log.read(bucket)
         if self.substreams:
             # one slow substream must not keep the rows of all others
@@ -157,10 +152,8 @@ class PaneWindow:
 
     def _close(self, rows: pa.Table, previous: Progress, progress: Progress) -> list[pa.Table]:
         panes_ticks = rows[TIME].to_numpy()
-        first = self._end_from(np.maximum(panes_ticks, watermarks_of(previous, rows)))
-        last = self._end_to(
-            np.minimum(panes_ticks + (self.size_ticks - 1), watermarks_of(progress, rows) - 1)
-        )
+        first = self._end_from(np.maximum(panes_ticks, previous.of_rows(rows)))
+        last = self._end_to(np.minimum(panes_ticks + (self.size_ticks - 1), progress.of_rows(rows) - 1))
         return self._close_between(rows, first, last)
 
     def _close_between(self, rows: pa.Table, first: Ints, last: Ints) -> list[pa.Table]:

@@ -28,8 +28,8 @@ from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
 from tideglass.operators.aggregates.grouping import GroupKeys, group_codes, stack
 from tideglass.operators.progress import Progress
-from tideglass.operators.state.window_log import WindowLog
-from tideglass.operators.windows.hopping import END, TIME, watermarks_of
+from tideglass.operators.state.bucket_log import BucketLog
+from tideglass.operators.windows.hopping import END, TIME
 from tideglass.operators.windows.sliding import NEXT
 from tideglass.plan.windows import Session
 
@@ -131,7 +131,7 @@ class SessionWindow:
         return starts
 
     def advance(
-        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: WindowLog
+        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: BucketLog
     ) -> list[pa.Table]:
         """Closes the sessions whose end the watermark has passed; keeps the rest as mini sessions.
 
@@ -151,7 +151,7 @@ class SessionWindow:
             next_ticks = min(next_ticks, self._earliest_end(rows))
         if next_ticks >= progress.furthest_ticks:
             if rows is not None:
-                log.append(self._buckets(rows), rows)
+                log.append(rows, self._buckets(rows))
             log.put_ticks(NEXT, next_ticks)
             return []
         buckets = log.buckets()
@@ -169,13 +169,13 @@ class SessionWindow:
             log.replace(buckets[place], everything.filter(pa.array((origin == place) & ~gone)))
         fresh_kept = everything.filter(pa.array(~gone & (origin < 0)))
         added = stack([fresh_kept, carries], self.all_keys)
-        log.append(self._buckets(added), added)
+        log.append(added, self._buckets(added))
         remaining = stack([everything.filter(pa.array(~gone)), carries], self.all_keys)
         self._merge_buckets(log, remaining)
         log.put_ticks(NEXT, self._earliest_end(remaining))
         return closed
 
-    def _merge_buckets(self, log: WindowLog, remaining: pa.Table) -> None:
+    def _merge_buckets(self, log: BucketLog, remaining: pa.Table) -> None:
         """Rewrites everything as mini sessions once that at least halves it; it was just read anyway."""
         if remaining.num_rows < ROWS_TO_MERGE:
             return
@@ -184,7 +184,7 @@ class SessionWindow:
         merged = self.grouping.merge(merged.set_column(merged.column_names.index(LAST), LAST, pa.array(last)))
         if 2 * merged.num_rows <= remaining.num_rows:
             log.drop(log.buckets())
-            log.append(self._buckets(merged), merged)
+            log.append(merged, self._buckets(merged))
 
     def _merged_minis(self, rows: pa.Table) -> tuple[Ints, Ints]:
         """First and last instant of the mini session of each partial; a carry stays as it is."""
@@ -219,7 +219,7 @@ class SessionWindow:
         first, last = rows[TIME].to_numpy(), rows[LAST].to_numpy()
         order = np.lexsort((first, codes))
         codes, first, last = codes[order], first[order], last[order]
-        watermarks: Any = np.broadcast_to(watermarks_of(progress, rows), len(order))[order]
+        watermarks: Any = np.broadcast_to(progress.of_rows(rows), len(order))[order]
         carried_column = rows[CARRIED].take(pa.array(order))
         is_carry = np.asarray(carried_column.is_valid())
         carried = np.asarray(carried_column.combine_chunks().fill_null(0))

@@ -19,8 +19,8 @@ from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
 from tideglass.core.types import field as typed_field
 from tideglass.operators.aggregates.grouping import GroupKeys, group_codes, is_cell, merge_sql, stack
 from tideglass.operators.progress import Progress
-from tideglass.operators.state.window_log import WindowLog
-from tideglass.operators.windows.hopping import END, TIME, watermarks_of
+from tideglass.operators.state.bucket_log import BucketLog
+from tideglass.operators.windows.hopping import END, TIME
 from tideglass.plan.windows import Sliding
 
 #: Earliest instant at which something held changes: before it, nothing needs to be read.
@@ -61,7 +61,7 @@ class SlidingWindow:
         return max(TICKS_PER_SECOND, self.size_ticks // BUCKETS_PER_WINDOW)
 
     def advance(
-        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: WindowLog
+        self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: BucketLog
     ) -> list[pa.Table]:
         """Reports the changes the watermark has passed since `previous`; keeps what can still matter."""
         rows = stack(fresh, self.keys) if fresh else None
@@ -85,11 +85,11 @@ class SlidingWindow:
             next_ticks = min(next_ticks, fresh_next_ticks)
         log.put_ticks(NEXT, next_ticks)
         if rows is not None:
-            alive = rows[TIME].to_numpy() + self.size_ticks >= watermarks_of(progress, rows)
+            alive = rows[TIME].to_numpy() + self.size_ticks >= progress.of_rows(rows)
             kept = rows if alive.all() else rows.filter(pa.array(alive))
             if len(fresh) > 1 and kept.num_rows:
                 kept = self.grouping.merge(kept)
-            log.append(kept[TIME].to_numpy() // self._bucket_ticks, kept)
+            log.append(kept, kept[TIME].to_numpy() // self._bucket_ticks)
         return closed
 
     def _is_done(self, bucket: int, progress: Progress) -> bool:
@@ -98,7 +98,7 @@ class SlidingWindow:
 
     def _next_change(self, rows: pa.Table, progress: Progress) -> int:
         times = rows[TIME].to_numpy()
-        watermarks = watermarks_of(progress, rows)
+        watermarks = progress.of_rows(rows)
         changes = np.where(times >= watermarks, times, times + self.size_ticks)
         return int(np.where(changes >= watermarks, changes, AFTER_ALL_TICKS).min(initial=AFTER_ALL_TICKS))
 
@@ -106,7 +106,7 @@ class SlidingWindow:
         plain = (SUBSTREAM,) if self.substreams else ()
         codes = group_codes(rows, plain, self.keys)
         times = rows[TIME].to_numpy()
-        before, now = watermarks_of(previous, rows), watermarks_of(progress, rows)
+        before, now = previous.of_rows(rows), progress.of_rows(rows)
         entering = (times >= before) & (times < now)
         leaving = (times + self.size_ticks >= before) & (times + self.size_ticks < now)
         group = np.concatenate([codes[entering], codes[leaving]])

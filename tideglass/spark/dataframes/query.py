@@ -27,10 +27,10 @@ from tideglass.connect.formats.payloads import Payload
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import InputError, TideglassError
 from tideglass.core.events import Known
+from tideglass.core.ipc import from_bytes
 from tideglass.core.profile import awaited
 from tideglass.core.types import PARTITION, Type
 from tideglass.engine.exchange import RowSink, Sink
-from tideglass.engine.ipc import from_bytes
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.profiled import profiled
 from tideglass.ingress.partition_watermarks import PartitionWatermarks

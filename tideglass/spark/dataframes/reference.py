@@ -27,9 +27,9 @@ from tideglass.connect.reference.snapshot import ReferenceSnapshot, RowsSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
+from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
 from tideglass.core.types import Type
-from tideglass.engine.ipc import from_bytes, to_bytes
 from tideglass.plan.topology import LookupOp, Topology
 from tideglass.spark.dataframes.query import field_types
 

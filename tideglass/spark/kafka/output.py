@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from tideglass.connect.environment import resolved
-from tideglass.engine.ipc import from_bytes
+from tideglass.core.ipc import from_bytes
 from tideglass.engine.messages import RECORDS_HEAD, Kind, Message
 
 _COLUMNS = "key BINARY, value BINARY, partition INT"
