@@ -58,7 +58,7 @@ class Job:
         spark: SparkSession | None = None,
         profile: Profile | None = None,
     ) -> Metrics:
-        """Run until the input ends (`once`) or the process is told to stop; see `job.runner.run`.
+        """Run until the input ends (`once`) or the process gets a signal to stop; see `job.runner.run`.
 
         spark: a session to run in; by default one of this process is started.
         """

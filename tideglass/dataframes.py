@@ -90,7 +90,7 @@ def metrics(of: StreamingQuery | DataFrame) -> Metrics:
 
     of: a StreamingQuery that writes an output of `query`, or an output over finished DataFrames, of which
     the first action is waited for. Counts are totals since the checkpoint began, of all partitions
-    together (`ALL_PARTITIONS`): those of a stream up to its last batch, for inputs heard of in the last
+    together (`ALL_PARTITIONS`): those of a stream up to its last batch, for inputs reported in the last
     hundred batches, which is how many Spark remembers.
     Raises TideglassError for anything else.
     """
@@ -147,7 +147,7 @@ def _kind(frame: object) -> str:
 
 
 def _as_frame(frame: object) -> str:
-    """How what was given becomes a DataFrame of Spark."""
+    """How a value of another type becomes a DataFrame of Spark."""
     if isinstance(frame, str | Path):
         return "spark.read.json(path), or another reader of Spark"
     if type(frame).__module__.startswith("polars"):
@@ -156,13 +156,13 @@ def _as_frame(frame: object) -> str:
 
 
 def _metadata(frame: FrameInput) -> frozenset[str]:
-    """What columns of the DataFrame say of its events, but for names that are given to other columns."""
+    """The metadata in columns of the DataFrame, without names that other columns have."""
     named = metadata_in(*([ARRIVAL] if frame.arrival else []), *([PARTITION] if frame.partition else []))
     return named - {name.casefold() for name in frame.metadata}
 
 
 def _check_arrival(compiled: Compiled, frames: Mapping[str, FrameInput]) -> None:
-    """A finished DataFrame read without TIMESTAMP BY has no time at all unless a column says it."""
+    """A finished DataFrame read without TIMESTAMP BY has no time at all unless a column holds it."""
     for reader in compiled.topology.readers:
         frame = frames[reader.input]
         if reader.timestamp is None and frame.arrival is None and not frame.df.isStreaming:
@@ -176,7 +176,7 @@ def _check_arrival(compiled: Compiled, frames: Mapping[str, FrameInput]) -> None
 def _output_types(
     compiled: Compiled, known: Mapping[str, Mapping[tuple[str, ...], Type]]
 ) -> dict[str, dict[str, Type]]:
-    """Columns of the outputs. Raises QueryError for an output whose columns only the rows would tell."""
+    """Columns of the outputs. Raises QueryError for an output whose columns depend on the rows."""
     diagnostics = [
         Diagnostic(
             "OPEN_OUTPUT",

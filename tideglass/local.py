@@ -22,7 +22,7 @@ from tideglass.plan.topology import Topology, check_partitions
 
 @dataclass(frozen=True, slots=True)
 class PartitionBatch:
-    """What one input partition gives in a batch; `idle_time` and `idle_periods` as in `Scan.run`."""
+    """The chunks of one input partition in a batch; `idle_time` and `idle_periods` as in `Scan.run`."""
 
     input: str
     partition: int
@@ -46,7 +46,7 @@ class LocalDriver:
 
     `restart()` throws away everything a process holds in memory except its state, as a restart from a
     checkpoint does; it exists so that tests can show it changes nothing. profile: every scan and key
-    group says where its time went, as on Spark.
+    group reports where its time went, as on Spark.
     """
 
     def __init__(

@@ -51,7 +51,7 @@ def run(
     accumulate and computeResult, of uda.name. engine: this process, or a local Spark.
     known_inputs: what the binder may know of the inputs; None lets every name be one.
 
-    Inputs end, so everything is flushed. Times come back as ISO text with seven digits and Z.
+    Inputs end, so everything is flushed. Times are ISO text with seven digits and Z.
     Raises QueryError for a query that cannot run and EvaluationError for a row that fails it.
     """
     job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
@@ -126,7 +126,7 @@ def partition_batches(
     first_offset: int = 0,
     partitions: int | None = None,
 ) -> list[PartitionBatch]:
-    """One batch with the given rows; names every partition of every input the topology reads.
+    """One batch with these rows; names every partition of every input the topology reads.
 
     first_offset: place of the first row, when earlier rows went into an earlier batch.
     partitions: how many partitions each input has, when the rows do not show all of them.

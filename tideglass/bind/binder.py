@@ -136,7 +136,7 @@ class _ScriptBinder:
         self._sources.later_steps = set()
 
     def _bare_input(self, query: tree.Query) -> tree.FromItem | None:
-        """The FROM of `SELECT * FROM input`, which may be given its TIMESTAMP BY by the reader (A-20)."""
+        """The FROM of `SELECT * FROM input`, whose reader may add a TIMESTAMP BY (A-20)."""
         match query:
             case tree.Select(
                 items=(tree.StarItem(path=()),),

@@ -9,20 +9,20 @@ from tideglass.core.errors import Diagnostics, Source, Span
 from tideglass.core.types import ARRIVAL, PARTITION, Type
 from tideglass.functions.javascript import called, is_aggregate
 
-#: What a broker says of an event, by its name in lower case, and the engine's column that holds it.
+#: Metadata of an event from its broker, by the name in lower case, with the engine's column that holds it.
 METADATA_COLUMNS: Mapping[str, str] = {
     "partitionid": PARTITION,
     "eventenqueuedutctime": ARRIVAL,
     "bloblastmodifiedutctime": ARRIVAL,
     "eventprocessedutctime": ARRIVAL,
 }
-#: When an event was processed is no function of the events, so no input says it: the field of that name
+#: When an event was processed is no function of the events, so no input has it: the field of that name
 #: stands, as a recording has it, or else the arrival time.
 _IN_NO_INPUT = "eventprocessedutctime"
 
 
 def metadata_in(*columns: str) -> frozenset[str]:
-    """The names of the metadata that an input says whose columns of the engine these are.
+    """The names of the metadata that are in these columns of the engine.
 
     >>> metadata_in("$partition")
     frozenset({'partitionid'})
@@ -37,8 +37,8 @@ class InputInfo:
     """An input of the job: `kind` is `stream` or `reference`.
 
     `columns` None: events may have any fields (the usual case). Otherwise exactly these columns
-    exist, and naming another one is an error. `metadata`: names of what this input says of its events;
-    they stand before fields of the event (`asa.md` 4.9). What it does not say stands behind them.
+    exist, and naming another one is an error. `metadata`: names of the metadata this input has;
+    they stand before fields of the event (`asa.md` 4.9). Other metadata are looked up after the fields.
     """
 
     name: str

@@ -32,7 +32,7 @@ class GroupBinding:
     """The keys and aggregates of one GROUP BY, collected while its SELECT and HAVING are bound."""
 
     def __init__(self, keys: Sequence[Expr], has_window_ids: bool, aliases: Container[str] = ()) -> None:
-        """aliases: names that the SELECT list gives, in lower case, which cannot be read in it."""
+        """aliases: names that the SELECT list defines, in lower case; the list itself cannot read them."""
         self._aliases = aliases
         self.has_window_ids = has_window_ids
         self._aggregates: list[AggregateCall] = []

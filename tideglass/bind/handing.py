@@ -1,4 +1,4 @@
-"""Keys a query is partitioned by and does not project: handed on to who partitions its rows by them again.
+"""Keys a query is partitioned by and does not project: handed on to a reader that partitions by them again.
 
 `WITH s AS (SELECT a FROM x PARTITION BY PartitionId) SELECT ... FROM s PARTITION BY PartitionId` means the
 partitions of x (`asa.md` 8.1). Such a key is a column that only a reader with that PARTITION BY sees.
@@ -20,7 +20,7 @@ NONE: Keys = MappingProxyType({})
 
 
 def partition_keys(relation: tree.FromItem) -> Keys:
-    """What PARTITION BY of a source says, as far as it names columns."""
+    """The keys of PARTITION BY of a source that are columns."""
     exprs = relation.partition_by.exprs if relation.partition_by is not None else ()
     return {expr.path[-1].text.casefold(): expr for expr in exprs if isinstance(expr, tree.Column)}
 

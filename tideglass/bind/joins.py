@@ -251,7 +251,7 @@ class _Ticks:
 
 @dataclass(frozen=True, slots=True)
 class _On:
-    """What the conjuncts of an ON say; `odd_unit` is a date part that bounds nothing."""
+    """The meaning of the conjuncts of ON; `odd_unit` is a date part that bounds nothing."""
 
     keys: tuple[tuple[Expr, Expr], ...]
     bounds: tuple[TimeBound, ...]
@@ -380,7 +380,7 @@ def _key(part: Expr, right_prefix: str) -> tuple[Expr, Expr] | None:
 
 
 def _is_datetime(expr: Expr) -> bool:
-    """Whether the text of the query alone says that the value is a datetime."""
+    """Whether the value is a datetime by the text of the query alone."""
     match expr:
         case Ref(name=name):
             return name.rpartition(".")[2] in (SYSTEM_TIMESTAMP, "$arrival")

@@ -1,8 +1,8 @@
-"""GetMetadataPropertyValue: what the input of an event says of it (`asa.md` 4.9).
+"""GetMetadataPropertyValue: the metadata of an event (`asa.md` 4.9).
 
 The engine itself knows when and in which partition an event arrived, and its EventId. Everything else a
 recording of the events may hold, as the service shows it: in a record `EventHub`, `IoTHub` or `User`, or in a
-field of the property's own name. What neither says is NULL.
+field of the property's own name. A property that neither has is NULL.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _RECORDS: dict[str, dict[str, str]] = {
 _USER, _BLOB_NAME, _EVENT_ID = "User", "BlobName", "EventId"
 #: Properties that are columns of the input as well.
 _COLUMNS = (_ENQUEUED, _PROCESSED, _PARTITION, _BLOB_MODIFIED)
-#: Properties that are times, whatever says them.
+#: Properties that are times, from the input or from a field.
 _TIMES = frozenset((_ENQUEUED, _PROCESSED, _BLOB_MODIFIED, "EnqueuedTime", "IoTEnqueueTime"))
 _PATHS = (
     *(f"{record}.{name}" for record, names in _RECORDS.items() for name in names),
@@ -137,7 +137,7 @@ def _near(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """The events of a relation and what is known of them; `own_names` names what the input itself says."""
+    """The events of a relation; `own_names` are the metadata the input itself has."""
 
     relation: Relation
     own_names: frozenset[str]
@@ -184,7 +184,7 @@ class _Event:
         return self.column(column) if is_own else self.first(recorded, self.column(column))
 
     def column(self, name: str) -> Expr:
-        """A column every input has: what the input says, else the field of that name, else what stands in."""
+        """A column every input has: the metadata, else the field of that name, else the engine's column."""
         engines = self.relation.time(METADATA_COLUMNS[name.casefold()], self.span)
         if name.casefold() in self.own_names:
             return engines

@@ -41,7 +41,7 @@ class SelectList:
     """Binds a SELECT list from left to right.
 
     `lift` turns an expression over rows into one over groups; without GROUP BY it changes nothing.
-    A name is taken by whatever comes first. Where a record of unknown fields was spread further left,
+    The first item of a name takes it. Where a record of unknown fields was spread further left,
     an item yields, row by row, to a field of its name in that record.
     """
 
@@ -56,7 +56,7 @@ class SelectList:
         self._metadata = False
 
     def bind(self, items: Sequence[tree.Item | tree.StarItem], handed: Keys = NONE) -> BoundSelectList:
-        """The list with the keys that are handed on behind it, as far as it has no columns of their names."""
+        """The list, and after it the keys handed on of whose names it has no columns."""
         explicit = {
             self._alias(item, item.alias)
             for item in items
@@ -115,7 +115,7 @@ class SelectList:
             )
 
     def _alias(self, item: tree.Item, alias: tree.Name) -> str:
-        """The name AS gives; below level 1.2 that of a metadata property is lower-cased (`asa.md` 4.9)."""
+        """The name after AS; below level 1.2 that of a metadata property is lower-cased (`asa.md` 4.9)."""
         match item.expr:
             case tree.CallExpr(name=name) if name.text.casefold() == "getmetadatapropertyvalue":
                 return alias.text if self._expressions.environment.level == "1.2" else alias.text.lower()

@@ -35,7 +35,8 @@ class BoundRows:
     """A bound query: its node and what a reader must know about it beyond the node's columns.
 
     `metadata`: the rows are still events of an input, so PartitionId and the arrival time mean something;
-    its names stand before fields of the event, other metadata behind them. None: they are not.
+    a name in it means the metadata before a field of the event; other metadata are looked up after
+    the fields. None: the rows are no events.
     `events`: their payload is that of the event, unchanged, so that it has an EventId.
     """
 
@@ -129,7 +130,7 @@ class Relation:
 
 
 class Scope:
-    """The relations of one FROM clause and the names they give meaning to.
+    """The relations of one FROM clause and the names they define.
 
     Every lookup yields an expression; what cannot be resolved is reported and yields NULL, so that
     binding goes on and finds the next error.

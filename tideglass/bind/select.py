@@ -32,7 +32,7 @@ _OLDER_NAMES = {"getelements": "getarrayelements"}
 
 @dataclass(frozen=True, slots=True)
 class SelectBinder:
-    """Binds one SELECT. FROM comes first, then WHERE, then the groups, then HAVING and the list."""
+    """Binds one SELECT. FROM first, then WHERE, then the groups, then HAVING and the list."""
 
     sources: Sources
     environment: Environment

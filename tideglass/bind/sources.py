@@ -33,7 +33,7 @@ class Sources:
     """Resolves what stands in FROM: steps bound so far, then inputs.
 
     `bind_query` binds a derived table, of which its reader asks for some keys (`handing`). `later_steps`
-    are names (case-folded) of steps that come later in the script and so cannot be read.
+    are names (case-folded) of steps later in the script, which cannot be read.
     """
 
     environment: Environment
@@ -197,7 +197,7 @@ class Sources:
         return tuple(expressions.value(key) for key in clause.exprs)
 
     def partition_keys(self, relation: tree.FromItem, named: Relation) -> tuple[Expr, ...]:
-        """What PARTITION BY of a source that is bound already says, as its readers name the columns."""
+        """The keys of PARTITION BY of a bound source, as its readers name the columns."""
         again = self.environment.unreported()
         reader = Expressions(Scope((replace(named, prefix=""),), again), again, PARTITION_BY)
         return (

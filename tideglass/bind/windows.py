@@ -78,7 +78,7 @@ def split_group_by(items: Sequence[tree.GroupItem], place: Span, diagnostics: Di
         return SplitGroupBy(members, tuple(keys))
     if stamps:
         return SplitGroupBy((tree.WindowCall("snapshot", (), span=stamps[0].span),), tuple(keys))
-    if not any(_is_unknown_function(key) for key in keys):  # which is told, and may be a window misspelt
+    if not any(_is_unknown_function(key) for key in keys):  # an error of its own; perhaps a window misspelt
         diagnostics.error("WINDOW_MISSING", "a window must be specified", place, _WINDOW_HINT)
     return SplitGroupBy((), tuple(keys))
 
@@ -104,7 +104,7 @@ def _warn_of_positions(keys: Sequence[tree.Expr], diagnostics: Diagnostics) -> N
 def bind_windows(
     members: Sequence[tree.WindowCall], bind_key: BindExpr, diagnostics: Diagnostics
 ) -> tuple[Window, ...]:
-    """The members as windows in ticks; checks that ids are given to all or none and are unique."""
+    """The members as windows in ticks; checks that all or none have ids, and that ids are unique."""
     _check_ids(members, diagnostics)
     bound = [_bind_window(member, bind_key, diagnostics) for member in members]
     return tuple(window for window in bound if window is not None)
@@ -136,7 +136,7 @@ def _check_ids(members: Sequence[tree.WindowCall], diagnostics: Diagnostics) -> 
 
 
 def _check_count(window: Window, place: Span, diagnostics: Diagnostics) -> None:
-    """An event is counted once in every window it is in, and each gives a row."""
+    """An event is counted once in every window it is in, and each emits a row."""
     windows = window.windows_per_event
     if windows <= MOST_WINDOWS_PER_EVENT:
         return

@@ -41,7 +41,7 @@ def estimate(
     cores: Annotated[int | None, typer.Option(min=1, help="Cores of this machine to measure with.")] = None,
     allow_outside: AllowOutsideOption = False,
 ) -> None:
-    """Say what a restart reads again, per input partition: events, time, memory."""
+    """Estimate what a restart reads again, per input partition: events, time, memory."""
     from dataclasses import replace
 
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""What commands about a running job share: where its directory is, and how its state is told."""
+"""What commands about a running job share: where its directory is, and how its state is shown."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def change_lines(start: RunStart) -> list[str]:
 
 
 def catch_up_line(at: CatchUpStatus) -> str:
-    """How far a run has come in what was there when it started, in one line."""
+    """How much a run has read of what was there when it started, in one line."""
     line = f"catching up from {at.began_from}: "
     if at.events_expected is None or at.events_per_second is None or at.seconds_left is None:
         return line + f"{seconds_text(at.seconds)} so far, no batch is done yet"

@@ -1,4 +1,4 @@
-"""What commands tell of a project besides their own answer: warnings, and notes where they explain a failure.
+"""What commands print besides their answer: warnings, and notes where they explain a failure.
 
 Both go to standard error, so that what a command prints can be read by programs.
 """
@@ -13,14 +13,14 @@ INPUT_HELP = "Files or folder of an input; behind it ,arrival=FIELD and ,partiti
 
 
 def report_warnings(*warnings: str) -> None:
-    """Say what of the project's files is likely not meant as it is written."""
+    """Print what in the project's files is likely not meant as it is written."""
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
 
 
 @contextmanager
 def reporting_notes(notes: Sequence[str]) -> Generator[None]:
-    """Say what of the project is not supported when its query has errors: it is often why."""
+    """Print what in the project is not supported when its query has errors: it is often the cause."""
     from tideglass.core.errors import QueryError
 
     try:

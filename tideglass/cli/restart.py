@@ -20,7 +20,7 @@ def restart(
         int | None, typer.Option(min=1, help="Pieces a stage's keys are split into from now on.")
     ] = None,
 ) -> None:
-    """Stop a job behind its batch, if it runs, and start it in the background with the options it had."""
+    """Stop a job after its batch, if it runs, and start it in the background with the options it had."""
     from tideglass.core.errors import StateError
     from tideglass.job.report.run_journal import read_runs
 

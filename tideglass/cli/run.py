@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from tideglass.job.report.profile import Profile
     from tideglass.job.report.run_journal import RunStart
 
-#: Options that say how one run begins; a restart does not repeat them.
+#: Options for the start of one run; a restart does not repeat them.
 ONCE_ONLY = ("fresh", "overwrite", "start", "accept_partial")
-#: How often a run that is not on a terminal says how far it has caught up.
+#: How often a run that is not on a terminal prints how far it has caught up.
 REPORT_SECONDS = 10.0
 
 
@@ -93,7 +93,7 @@ def run(
     from tideglass.project.project import load_project
 
     loaded = load_project(project, allow_outside=allow_outside)
-    if not live:  # else the job says which libraries Spark needs
+    if not live:  # else the job knows which libraries Spark needs
         from tideglass.spark.session.spark_session import begin_session
 
         begin_session(cores, job_directory(project, run_dir).spark_log)
@@ -216,7 +216,7 @@ def run_with_progress(
 
 
 def arguments_of(context: typer.Context) -> tuple[str, ...]:
-    """What the user said, as arguments that say it again; without what concerns this one run only."""
+    """The user's options as arguments for another run; without those that concern this run only."""
     from click.core import Argument, Option, ParameterSource
 
     words: list[str] = []
@@ -238,7 +238,7 @@ def arguments_of(context: typer.Context) -> tuple[str, ...]:
 def failures(metrics: Metrics) -> dict[str, int]:
     """How many rows were left out because they made the query fail, by what was wrong with one of them.
 
-    Rows of one operator are told of once, however many tasks left some out.
+    Rows of one operator are reported once, however many tasks left some out.
     """
     first: dict[int, str] = {}
     found: dict[str, int] = {}

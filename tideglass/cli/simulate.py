@@ -69,7 +69,7 @@ def simulate(
 
 
 def changed(policies: Policies, options: dict[str, str]) -> Policies:
-    """The policies with the given options in place of their own."""
+    """The policies with these options in place of their own."""
     from dataclasses import replace
 
     from tideglass.project.settings import from_options

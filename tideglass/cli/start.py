@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 0.1
 
-#: Everything behind the command is for `tideglass run`, which reads it.
+#: Everything after the command is for `tideglass run`, which reads it.
 PASSES_ON = {"ignore_unknown_options": True, "allow_extra_args": True}
 USAGE = "[PROJECT] [OPTIONS OF run]"
 

@@ -28,7 +28,7 @@ def stop(
     ] = False,
     wait: WaitOption = 120.0,
 ) -> None:
-    """Stop a running job behind the batch under way; the next start goes on where it was."""
+    """Stop a running job after the batch under way; the next start goes on where it was."""
     directory = job_directory(project, run_dir)
     if not stop_run(directory, now=now, wait_seconds=wait):
         from tideglass.job.report.status import read_status

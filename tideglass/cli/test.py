@@ -207,7 +207,7 @@ def _plain(text: str) -> str:
 def difference_lines(difference: Difference) -> list[tuple[str, str, str, str]]:
     """Field, expected value, `≠` or nothing, found value, for every field of either row.
 
-    A row without counterpart is said to have none.
+    A row without counterpart is marked as such.
     """
     from tideglass.project.compare import same_value
 

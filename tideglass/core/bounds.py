@@ -1,6 +1,6 @@
-"""Which files a project may name: those below its own folder, unless the command line says otherwise.
+"""Which files a project may name: those below its own folder, unless the command line allows others.
 
-A project comes from elsewhere, often from people one does not know; what it names is read and shown.
+A project is often from people one does not know; what it names is read and shown.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ANYWHERE = Bounds()
 
 
 def why_not_found(text: str) -> str:
-    """Why a path that names nothing in the project cannot: in words that go on behind the path.
+    """Why a path that names nothing in the project cannot: in words that follow the path in a message.
 
     >>> why_not_found("C:\\\\data\\\\toll.json")
     'is a path of Windows, outside of the project'

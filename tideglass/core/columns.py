@@ -219,7 +219,7 @@ def unify(tables: Sequence[pa.Table]) -> pa.Table:
     """The rows of all tables, one table after the other.
 
     A column missing in a table is NULL there; a type meets NULL unchanged and becomes VARIANT where it
-    meets another type. Columns come in the order in which they are first seen.
+    meets another type. Columns are in the order in which they are first seen.
     """
     if len(tables) == 1:
         return tables[0]

@@ -150,7 +150,7 @@ def hadoop_checksums(body: bytes, block_bytes: int = 512) -> bytes:
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
-    """Of the values as JSON tells them apart: neither spaces nor the order of keys count."""
+    """Of the values as JSON distinguishes them: neither spaces nor the order of keys count."""
     plain = json.loads(json.dumps(content))
     return f"{zlib.crc32(json.dumps(plain, sort_keys=True, separators=(',', ':')).encode()):08x}"
 

@@ -44,7 +44,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing the compiler has to say: `code` is stable, `message` uses the user's words."""
+    """One error or warning of the compiler: `code` is stable, `message` uses the user's words."""
 
     code: str
     message: str
@@ -92,7 +92,7 @@ class TideglassError(Exception):
 class QueryError(TideglassError):
     """The query cannot run. Holds all errors found, in the order of their place.
 
-    Warnings are shown behind them, since what was warned of is often why something fails.
+    Warnings are shown after them, since what was warned of is often why something fails.
     """
 
     def __init__(

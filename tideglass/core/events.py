@@ -1,4 +1,4 @@
-"""Events between a decoder and the rows of a query: what is asked for, what came, what is refused."""
+"""Events between a decoder and a query: the fields asked for, the chunks decoded, the events refused."""
 
 from __future__ import annotations
 

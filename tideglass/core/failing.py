@@ -1,4 +1,4 @@
-"""Rows that make an evaluation fail: found among the others, left out and told of (`asa.md` A-33)."""
+"""Rows that make an evaluation fail: found among the others, left out and reported (`asa.md` A-33)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tideglass.core.errors import EvaluationError
 
 _Result = TypeVar("_Result")
 
-#: Told of rows that are left out: how many, and why the first of them failed.
+#: Called for rows that are left out: how many, and why the first of them failed.
 OnFailure: TypeAlias = Callable[[int, EvaluationError], None]
 
 
@@ -68,7 +68,7 @@ def of_sound_rows(
     check: Callable[[pa.Table], object] | None = None,
     failing: Callable[[pa.Table], Ints] | None = None,
 ) -> _Result:
-    """What `compute` gives for the table; with `on_failure`, for its rows without those that fail alone.
+    """The result of `compute` for the table; with `on_failure`, for its rows without those that fail alone.
 
     check: fails on the same rows as `compute`, at less cost. failing: finds the places of these rows at
     once, where one can; else they are searched for. A failure without `on_failure`, or of rows

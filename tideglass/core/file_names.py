@@ -2,7 +2,7 @@
 
 What stands in a name is written as it is where every file system takes it, and escaped as `%` and two
 digits where not: separators, dots that mean a folder, control characters, what Windows reserves. A name
-that is too long for a file is cut, and its digest stands behind `%~`, which no escaped name holds. So names
+that is too long for a file is cut, and its digest follows `%~`, which no escaped name holds. So names
 that differ stay apart; names of one job that differ only in case do not occur (`asa.md` 2.1).
 """
 
@@ -13,12 +13,12 @@ import re
 import unicodedata
 from urllib.parse import quote
 
-#: Most file systems take 255 bytes; the rest is for what is put before and behind the name.
+#: Most file systems take 255 bytes; the rest is for a prefix and a suffix of the name.
 MOST_BYTES = 200
 _KEPT_WHEN_CUT = 120
 
 _PLAIN = frozenset("-_. ()+,=@#&'")
-#: Windows takes these for devices, whatever stands behind a dot.
+#: Windows takes these for devices, whatever follows a dot.
 _DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|$)", re.IGNORECASE)
 
 

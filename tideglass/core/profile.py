@@ -19,7 +19,7 @@ _Made = TypeVar("_Made")
 
 #: The part of everything that has no other.
 REST: Final = "everything else"
-#: The part of what is spent until Spark has given, or taken, the next message.
+#: The part for time spent until Spark has delivered, or taken, the next message.
 WAITING: Final = "waiting for Spark"
 
 

@@ -151,7 +151,7 @@ def _with_payload(listed: str, names: Sequence[str], payload: str) -> str:
 def table_of(rows: Sequence[Mapping[str, Value]], types: Mapping[str, Type] | None = None) -> pa.Table:
     """A table of Python values, each column in its natural type or as VARIANT.
 
-    `types` names columns whose type is given: the datetime columns above all, whose values may be ISO
+    `types` declares the types of columns: the datetime columns above all, whose values may be ISO
     texts, ticks or datetime objects. `$ts` and `$arrival` are datetimes, `$payload` is a record.
     """
     declared = {

@@ -84,7 +84,7 @@ def query(sql: str, **tables: pa.Table) -> pa.Table:
 def query_catching(sql: str, **tables: pa.Table) -> pa.Table:
     """As `query`, for a statement in which TRY holds what may fail.
 
-    It is planned without the optimizer, which would see that `error` gives nothing but NULL here, and answer
+    It is planned without the optimizer, which would see that `error` is always NULL here, and answer
     IS NULL without a call of it.
     """
     return query_by(catching_connection(), sql, **tables)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T", bound=type)
 
-#: Class -> its tag. A tag is for ever: it is never changed and never given to another class.
+#: Class -> its tag. A tag is for ever: it never changes, and no other class gets it.
 TAGS: dict[type, str] = {}
 
 _FIELD = "tag"
@@ -24,7 +24,7 @@ _NEVER = object()
 
 
 def tag(name: str) -> Callable[[T], T]:
-    """Gives a dataclass or an enumeration its tag. Raises ValueError if another class has it."""
+    """Tags a dataclass or an enumeration. Raises ValueError if another class has it."""
 
     def decorate(class_: T) -> T:
         if name in TAGS.values():

@@ -28,7 +28,7 @@ def applied(op: ApplyOp, rows: pa.Table, level: str, on_failure: OnFailure | Non
     """The rows with their elements; rows in their order, elements in theirs.
 
     A row whose collection is NULL or empty is left out, or with OUTER kept once with NULLs. Raises
-    EvaluationError for a number no type of the language can hold; with `on_failure` the row is told of
+    EvaluationError for a number no type of the language can hold; with `on_failure` the row is reported
     there and left out.
     """
     return of_sound_rows(partial(_applied, op, level), rows, on_failure)

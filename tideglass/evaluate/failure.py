@@ -1,4 +1,4 @@
-"""What to tell when a row makes an expression fail: which row, which part of the query, and why (A-33).
+"""The message when a row makes an expression fail: which row, which part of the query, and why (A-33).
 
 Nothing here runs unless a statement has failed; then the cost of looking again does not matter.
 """

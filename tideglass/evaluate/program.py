@@ -108,7 +108,7 @@ class Program:
         return pa.table(arrays, schema=pa.schema(fields))
 
     def _run_together(self, table: pa.Table) -> pa.Table | None:
-        """The result by one statement; None if more are needed, or if this one fails (then they tell why)."""
+        """The result by one statement; None if more are needed, or if it fails (then they find out why)."""
         types = types_of(table)
         signature = tuple(types.items())
         if signature not in self._together:
@@ -197,7 +197,7 @@ _NUMBER = "$pair"
 
 
 class RowCondition:
-    """Tells for the rows of a table in which of them a condition holds; not in one on which it fails."""
+    """For which rows of a table a condition holds; it does not hold for a row on which it fails."""
 
     def __init__(self, expr: Expr, level: str) -> None:
         self._program = Program((), expr, (_NUMBER,), level=level)

@@ -39,7 +39,7 @@ MACROS = (
     f"tg_variant_json(x) AS {variant_json_sql('x')}",
 )
 
-# SQL that gives NULL where the conversion fails. Pairs that are missing cannot be converted at all.
+# SQL that is NULL where the conversion fails. Pairs that are missing cannot be converted at all.
 _CONVERSION: dict[tuple[Type, Type], str] = {
     (Type.FLOAT, Type.BIGINT): "TRY_CAST(trunc({0}) AS BIGINT)",
     (Type.NVARCHAR, Type.BIGINT): "tg_bigint({0})",

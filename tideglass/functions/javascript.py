@@ -1,11 +1,11 @@
 """JavaScript: functions and aggregates of users (`asa.md` 4.11), and regular expressions (4.7).
 
 Scripts run in a process of their own (`functions.sandbox`). Rows cross as JSON text, many at a time; a
-value comes back as tagged text (`core.types`), because only the value says what type it has.
+value comes back as tagged text (`core.types`), because its type depends on the value.
 
 A script whose `main` has `init`, `accumulate` and `computeResult` is an aggregate. Each group of each window
-is given an instance of its own: `init()`, then `accumulate(value, timestamp)` for each of its events,
-then `computeResult()`. That is what `deaccumulate` and `deaccumulateState` must come to as well, so they
+gets an instance of its own: `init()`, then `accumulate(value, timestamp)` for each of its events,
+then `computeResult()`. `deaccumulate` and `deaccumulateState` must have the same result, so they
 are not called, and no error adds up that a script would make by taking away what it once added.
 """
 
@@ -102,7 +102,7 @@ def define(sources: Mapping[str, str]) -> None:
 
 
 def _over(limit: str) -> str:
-    """What is said of work over a limit, and what to do about it."""
+    """The message about work over a limit, with its remedy."""
     if limit == "time":
         within = f"{_limits[0].javascript_seconds} s"
         return f"did not end within {within}; make it quicker, or raise JavaScriptTimeoutInSeconds."
@@ -171,7 +171,7 @@ def _asked(what: str, work: str, inputs: Sequence[str]) -> Any:
 class GroupFailure:
     """The first group whose aggregate failed, what failed it, in which method, and at which of its events.
 
-    event: the last one the script was given; None before the first.
+    event: the last one the script has got; None before the first.
     """
 
     group: int

@@ -65,7 +65,7 @@ def compare(operator: str, left: Sql, right: Sql) -> Sql:
 def _guarded(text: str, operands: Sequence[Sql]) -> Sql:
     """A comparison one side of which may stop the job: not attempted where the other side is NULL.
 
-    So a row gives the same whether or not the NULL in it is known before (all of a column may be NULL).
+    So the result for a row does not depend on whether its NULL is known before (all of a column may be NULL).
     """
     sure = [side.text for side in operands if not side.fallible and side.constant is None]
     known = " AND ".join(f"({side}) IS NOT NULL" for side in sure) or "true"
@@ -98,7 +98,7 @@ def _compare_numbers(operator: str, left: Sql, right: Sql) -> str:
 
 
 def arithmetic(operator: str, left: Sql, right: Sql) -> Sql:
-    """`+ - * / %`; bigints give a bigint, division truncates, and `+` joins texts (A-19, A-31)."""
+    """`+ - * / %`; of bigints a bigint, division truncates, and `+` joins texts (A-19, A-31)."""
     if NULL_SQL.type in (left.type, right.type):
         return NULL_SQL
     if operator == "+" and left.type is right.type is Type.NVARCHAR:
@@ -182,7 +182,7 @@ def between(value: Sql, low: Sql, high: Sql) -> Sql:
 
 
 def among(value: Sql, options: Sequence[Sql]) -> Sql:
-    """IN: whether an option equals the value; options behind one that does are not attempted."""
+    """IN: whether an option equals the value; options after one that does are not attempted."""
     found = [compare("=", value, option) for option in options]
     if not any(option.fallible for option in found):
         return Sql(f"({' OR '.join(option.text for option in found)})", Type.BIT)
@@ -191,10 +191,10 @@ def among(value: Sql, options: Sequence[Sql]) -> Sql:
 
 
 def negated(positive: Sql, operands: Sequence[Sql]) -> Sql:
-    """NOT LIKE, NOT BETWEEN and NOT IN: false, like the positive form, where anything given is NULL."""
+    """NOT LIKE, NOT BETWEEN and NOT IN: false, like the positive form, where any operand is NULL."""
     if any(side.type is Type.NULL for side in operands):
         return Sql("false", Type.BIT)
-    # What may stop the job comes last, so that it is not attempted beside a NULL.
+    # What may stop the job is last, so that it is not attempted beside a NULL.
     sides = sorted((side for side in operands if side.constant is None), key=lambda side: side.fallible)
     nulls = " ".join(f"WHEN ({side.text}) IS NULL THEN false" for side in sides)
     if not nulls:
@@ -222,7 +222,7 @@ def condition(value: Sql) -> Sql:
 def strict(result: Sql, arguments: Sequence[Sql], converted: Sequence[Sql], *, may_fail: bool = False) -> Sql:
     """The result, with nothing that may stop the job tried where an argument is NULL.
 
-    So a row gives the same whether or not the NULL in it is known before (all of a column may be NULL).
+    So the result for a row does not depend on whether its NULL is known before (all of a column may be NULL).
     may_fail: not only the conversion of an argument may stop the job, but what is done with all of them.
     """
     if len(arguments) < 2 or not (may_fail or any(arg.fallible for arg in converted)):

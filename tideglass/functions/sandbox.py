@@ -22,7 +22,7 @@ from typing import Any
 from tideglass.core.limits import Limits
 
 _HOST = Path(__file__).with_name("sandbox_host.py")
-#: After so long without a result the host says where the work is.
+#: After so long without a result the host reports where the work is.
 _SLICE_MS = 50
 #: Longer than a process takes to start, or to interrupt what can be interrupted, on a busy machine.
 _GRACE_SECONDS = 15
@@ -34,7 +34,7 @@ class ScriptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exceeded(Exception):
-    """Work went over a limit. at: where, as the script's runtime says it; None: it is not known."""
+    """Work went over a limit. at: where, as the script's runtime reports it; None: it is not known."""
 
     limit: str  # time or memory
     at: Any = None

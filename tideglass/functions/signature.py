@@ -1,4 +1,4 @@
-"""What the catalogue says about a function, and the SQL a function becomes."""
+"""The signature of a function in the catalogue, and the SQL a call becomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tideglass.core.types import Type
 class Sql:
     """DuckDB SQL of a value and the value's type.
 
-    `fallible`: evaluating it may stop the job, so it must stay behind the branch it stands in. `raw`: the
+    `fallible`: evaluating it may stop the job, so it must stay inside the branch it stands in. `raw`: the
     text is JSON whose type only its values know. `constant`: the value of a literal, else None.
     """
 

@@ -26,7 +26,7 @@ from tideglass.functions.signature import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What .NET's Char.IsWhiteSpace says is white space.
+#: White space by .NET's Char.IsWhiteSpace.
 WHITE_SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )

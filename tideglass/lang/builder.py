@@ -1,7 +1,7 @@
 """Makes syntax nodes while the grammar is read: one method a rule of saql.lark.
 
 Each method gets the span of its rule and the values of its parts (keywords and punctuation are left
-out), and returns the rule's value. What the grammar cannot say (the shape of a window, the names of
+out), and returns the rule's value. What the grammar cannot express (the shape of a window, the names of
 types) is checked here and raised as Malformed.
 """
 

@@ -1,4 +1,4 @@
-"""Characters that begin nothing in SAQL: what is said of them, and where reading goes on."""
+"""Characters that begin nothing in SAQL: the message about them, and where reading goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNCLOSED = {
 }
 
 _NO_QUOTES = "these are no quotes of the language"
-#: Quotes of word processors and other dialects with what is between: the kind of token, and what to say.
+#: Quotes of word processors and other dialects with what is between: the kind of token, and the message.
 _QUOTES = (
     (
         re.compile("[‘’´][^‘’´\\n]*[‘’´]"),

@@ -3,7 +3,7 @@
 Each is named, with what SAQL has in its place.
 
 Most of these words are names here (`rows`, `filter`, `offset`), so one counts only where reading stopped,
-or right behind it when it was taken for an alias.
+or right after it when it was taken for an alias.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAMED_WINDOWS = "write the window in GROUP BY, or OVER (PARTITION BY ... LIMIT 
 _LOOKING_BACK = "say how far back in time: AVG(x) OVER (PARTITION BY k LIMIT DURATION(minute, 5))"
 _ONE_COLUMN_EACH = "write a column for each value: SUM(CASE WHEN k = 'a' THEN x ELSE 0 END) AS a"
 
-#: Keywords of other dialects that tokens.py tells apart: what to say, and what to do instead.
+#: Keywords of other dialects that tokens.py recognizes: the message, and what to do instead.
 FOREIGN_KEYWORDS = {
     "ORDER": (
         "ORDER BY has no place in a streaming query",
@@ -124,7 +124,7 @@ _CREATED = {
 
 
 def foreign(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> Diagnostic | None:
-    """The construct of another dialect at which, or right behind which, reading stopped at `tokens[index]`.
+    """The construct of another dialect at which, or right after which, reading stopped at `tokens[index]`.
 
     expected: the terminals that would have fitted there.
     """
@@ -161,7 +161,7 @@ def foreign(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> Di
 
 
 def keyword(tokens: Sequence[Token], index: int) -> Diagnostic:
-    """What is said of a keyword of another dialect."""
+    """The message about a keyword of another dialect."""
     token, previous = tokens[index], tokens[index - 1] if index else Token("$START", "")
     message, hint = FOREIGN_KEYWORDS[token.type]
     if token.type == "EXCEPT" and previous.type == "STAR":

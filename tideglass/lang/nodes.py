@@ -39,7 +39,7 @@ class LiteralExpr:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A dotted name: `[source.]name{.name}`; which part is a source is for the binder to say."""
+    """A dotted name: `[source.]name{.name}`; the binder decides which part is a source."""
 
     path: tuple[Name, ...]
     span: Span = _span()
@@ -296,7 +296,7 @@ Pattern: TypeAlias = PatternName | PatternAny | PatternSequence | PatternChoice 
 
 @dataclass(frozen=True, slots=True)
 class MatchRecognize:
-    """`MATCH_RECOGNIZE (...)` behind a source.
+    """`MATCH_RECOGNIZE (...)` after a source.
 
     limit: LIMIT DURATION: how long a match may last
     partition_by: PARTITION BY; empty without it

@@ -82,7 +82,7 @@ _MOST_REPAIRS = 50
 
 
 def _read(scanned: list[Token], text: str, problems: list[Diagnostic]) -> Script | None:
-    """Parses; on an error adds to `problems` and goes on, with what was meant or behind it, to the end."""
+    """Parses to the end; an error is added to `problems` and corrected or skipped."""
     tokens = classified(scanned)
     start, prefix, repairs = 0, list[Token](), 0
     while True:
@@ -107,7 +107,7 @@ def _read(scanned: list[Token], text: str, problems: list[Diagnostic]) -> Script
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """An error, and the tokens as scanned with which reading can go on; None if it can only go on behind."""
+    """An error, and the corrected tokens as scanned; None if reading can only go on after the error."""
 
     diagnostic: Diagnostic
     reading: list[Token] | None = None
@@ -182,7 +182,7 @@ def _expected(tokens: Sequence[Token]) -> frozenset[str]:
 def _next_start(tokens: Sequence[Token], failed_at: int) -> tuple[int, list[Token]] | None:
     """Where reading can go on after an error at `failed_at`: the index and tokens to put before it.
 
-    A statement begins behind `;` or at a SELECT that no UNION or parenthesis leads to; a step of
+    A statement begins after `;` or at a SELECT that no UNION or parenthesis leads to; a step of
     WITH at `, name AS (SELECT`.
     """
     for index in range(failed_at, len(tokens)):

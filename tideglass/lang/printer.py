@@ -217,7 +217,7 @@ def _quantifier(least: int, most: int | None) -> str:
 def _expr(expr: n.Expr, least: int) -> str:
     """The expression, in parentheses if it binds looser than `least`."""
     if isinstance(expr, n.Unary) and expr.op in "+-" and least == _FACTOR:
-        return _signed(expr.op, _expr(expr.operand, _FACTOR))  # behind * a sign needs no parentheses
+        return _signed(expr.op, _expr(expr.operand, _FACTOR))  # after * a sign needs no parentheses
     text, level = _bound(expr)
     return text if level >= least else f"({text})"
 

@@ -1,4 +1,4 @@
-"""What is said about text that is no SAQL: the words for what was found and what was expected.
+"""Messages about text that is no SAQL: the words for what was found and what was expected.
 
 Codes: SYNTAX (not understood), NOT_IN_LANGUAGE (understood, but the language has no such thing),
 UNKNOWN_TYPE.
@@ -372,7 +372,7 @@ def _opened_by(tokens: Sequence[Token], index: int) -> str:
 
 
 def _open(tokens: Sequence[Token]) -> int:
-    """How many parentheses are open behind the tokens; negative if some close nothing."""
+    """How many parentheses are open after the tokens; negative if some close nothing."""
     opened = sum(token.type in ("LPAR", "QLPAR") for token in tokens)
     return opened - sum(token.type == "RPAR" for token in tokens)
 

@@ -1,7 +1,7 @@
 """What was probably meant where reading stopped, found by trying it.
 
 Each small change of the text near the place (a word spelled as a keyword, a name put into brackets, a token
-left out, put in or replaced) is read again. The one with which reading gets furthest is what is told, so a
+left out, put in or replaced) is read again. The message shows the one with which reading gets furthest, so a
 hint names something that works. Reading then goes on as if it were written so, and finds the next mistake.
 """
 
@@ -19,7 +19,7 @@ from tideglass.lang.foreign import FOREIGN_KEYWORDS, NAMES, keyword
 from tideglass.lang.spelling import distance, keywords_like
 from tideglass.lang.tokens import RESERVED, classified
 
-#: Tokens behind the place that are read again: enough to see that a change fits.
+#: Tokens after the place that are read again: enough to see that a change fits.
 _AHEAD = 200
 #: How far a change must get, in tokens, unless all is read: the spelling of a word, brackets, and any other.
 _LEAST_OF_SPELLING, _LEAST_OF_BRACKETS, _LEAST = 1, 2, 5
@@ -39,9 +39,9 @@ _REPLACED = frozenset({"NAME", "OR", "COMMA", "MINUS", "LIKE", "IN", "IS"})
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A change that fits: the tokens with it, as they were scanned, and how to tell of it.
+    """A change that fits: the tokens with it, as they were scanned, and its message.
 
-    message, span: empty where what was expected says enough. changes: reading can go on with it.
+    message, span: empty where the expected tokens are enough. changes: reading can go on with it.
     least: how many tokens must be read by it.
     """
 
@@ -104,7 +104,7 @@ def repaired(
 
 
 def _foreign_word(scanned: Sequence[Token], tokens: Sequence[Token], failed: int) -> Repair | None:
-    """A keyword of another dialect that is misspelt, such as ODER BY; nothing can be read behind it."""
+    """A keyword of another dialect that is misspelt, such as ODER BY; nothing can be read after it."""
     for at in (failed, failed - 1):
         if not 0 <= at < len(tokens) or scanned[at].type != "NAME" or not at:
             continue
@@ -140,7 +140,7 @@ def _repairs(
             yield Repair(_changed(scanned, at, at + 1, []), _leave_out(scanned[at], at < failed))
     for terminal in (name for name in _PUT_IN if name in expected):
         if terminal == "AND" and failed + 1 >= len(scanned) and "OR" in expected:
-            continue  # nothing would stand behind it
+            continue  # nothing would follow it
         before = scanned[failed] if failed < len(scanned) else _end_of(scanned)
         put_in = [_like("NAME" if terminal not in _SPELLED else terminal, _written(terminal), before)]
         yield Repair(_changed(scanned, failed, failed, put_in), _put_in(terminal, failed < len(scanned)))
@@ -193,7 +193,7 @@ def _is_only(terminal: str, expected: frozenset[str]) -> bool:
 
 
 def _is_word_of_its_own(tokens: Sequence[Token], at: int) -> bool:
-    """Whether a token says something, so that it is no slip of the hand, unless it is there twice."""
+    """Whether a token has a meaning of its own, so that it is no slip, unless it is there twice."""
     if tokens[at].type in ("COMMA", "SEMI", "RPAR", "LPAR", "DOT"):
         return False
     return not (at and tokens[at - 1].upper() == tokens[at].upper())
@@ -233,7 +233,7 @@ def _changed(tokens: Sequence[Token], start: int, end: int, others: Sequence[Tok
 
 
 def _end_of(scanned: Sequence[Token]) -> Token:
-    """The end of the text, behind its last token."""
+    """The end of the text, after its last token."""
     place = scanned[-1].end_pos if scanned else 0
     return Token("$END", "", start_pos=place, end_pos=place)
 

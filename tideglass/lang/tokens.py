@@ -1,7 +1,7 @@
-"""SAQL text to tokens (`asa.md` 2.2), each word already told apart as keyword or name.
+"""SAQL text to tokens (`asa.md` 2.2), each word already classified as keyword or name.
 
 Few words are reserved. All others (`time`, `value`, `limit`, `left`, ...) are keywords only where
-the words around them say so: LIMIT before DURATION, LEFT before JOIN, OVER before a parenthesis.
+the words around them make them so: LIMIT before DURATION, LEFT before JOIN, OVER before a parenthesis.
 That is decided here in one pass, so the grammar stays free of such questions.
 """
 
@@ -16,7 +16,7 @@ from lark import Token
 from tideglass.core.errors import Diagnostic, Span
 from tideglass.lang.characters import unreadable
 
-# Keywords wherever they stand, except behind a dot; as a column they are written [word].
+# Keywords wherever they stand, except after a dot; as a column they are written [word].
 RESERVED = frozenset(
     """AND AS BETWEEN BY CASE ELSE END FROM GROUP HAVING IN INTO IS JOIN LIKE NOT NULL ON OR SELECT THEN UNION
     WHEN WHERE WITH""".split()  # noqa: SIM905 - a list of words reads better as words
@@ -42,7 +42,7 @@ _BEFORE: dict[str, frozenset[str]] = {
     "EXISTS": frozenset({"("}),
 }
 
-# Keywords only behind one of these tokens.
+# Keywords only after one of these tokens.
 _AFTER: dict[str, frozenset[str]] = {
     "TABLE": frozenset({"CREATE"}),
     "APPLY": frozenset({"CROSS", "OUTER"}),
@@ -82,7 +82,7 @@ _SCAN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_MEMBER = re.compile(r"\w+")  # behind a dot a name may begin with a digit: a.0.b
+_MEMBER = re.compile(r"\w+")  # after a dot a name may begin with a digit: a.0.b
 _ENDS_PATH = frozenset({"NAME", "BRACKETED", "QUOTED", "RPAR"})
 _ENDS_OPERAND = _ENDS_PATH | {"STRING", "NUMBER", "NULL", "END"}
 _OPERAND_TYPES = frozenset({"NAME", "BRACKETED", "QUOTED", "STRING", "NUMBER"})
@@ -94,9 +94,9 @@ class _Frame:
     """What is known between one pair of parentheses (or at the top)."""
 
     selecting: bool = False  # between SELECT and its INTO or FROM
-    ordering: bool = False  # behind ORDER BY
+    ordering: bool = False  # after ORDER BY
     open_cases: int = 0  # CASE without its END yet, whose WHEN is its own
-    stamping: bool = False  # behind TIMESTAMP BY, whose OVER is still to come
+    stamping: bool = False  # after TIMESTAMP BY, whose OVER has not been read yet
     matching: bool = False  # directly inside MATCH_RECOGNIZE ( )
 
 
@@ -111,14 +111,14 @@ def tokenize(text: str) -> tuple[list[Token], list[Diagnostic]]:
 
 
 def classified(scanned: Sequence[Token]) -> list[Token]:
-    """The tokens of `scan`, words that are keywords where they stand told apart from names."""
+    """The tokens of `scan`, with keywords marked where a word is one."""
     tokens = [Token(t.type, t.value, start_pos=t.start_pos, end_pos=t.end_pos) for t in scanned]
     _classify(tokens)
     return tokens
 
 
 def unclassified(token: Token) -> Token:
-    """A token as `scan` gives it: a word is a name, whatever stands around it."""
+    """A token as `scan` makes it: a word is a name, whatever stands around it."""
     kind = _BY_SHAPE.get(token[:1], "NAME") if token.type not in _SHAPES else token.type
     kind = "LPAR" if token.type == "QLPAR" else kind
     return Token(kind, token.value, start_pos=token.start_pos, end_pos=token.end_pos)
@@ -251,7 +251,7 @@ def _is_keyword(word: str, previous: str, following: Token | None, frame: _Frame
 
 
 def _begins_operand(token: Token | None, word: str, selecting: bool) -> bool:
-    """Whether what follows DISTINCT is its operand, rather than something behind a column of that name."""
+    """Whether what follows DISTINCT is its operand, rather than something after a column of that name."""
     if token is None or word in _AFTER_OPERAND:
         return False
     return token.type in _OPERAND_TYPES or word in ("-", "+", "~", "(") or (selecting and word == "*")

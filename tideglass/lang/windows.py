@@ -1,7 +1,7 @@
 """Windows as written in GROUP BY (`asa.md` 2.1, 3): calls turned into WindowCall and WindowsCall.
 
 A window looks like any function call, so the grammar reads it as one. Which calls are windows, and
-in what forms, is said here by one table, which the printer uses too.
+in what forms, is in one table here, which the printer uses too.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _short_form(call: n.CallExpr, kind: str) -> tuple[tuple[str, n.Duration], ..
 
 
 def _long_form(call: n.CallExpr, kind: str) -> tuple[tuple[str, n.Duration], ...] | None:
-    """`(Duration(unit, n), Hop(unit, n), ...)`: each argument says its role."""
+    """`(Duration(unit, n), Hop(unit, n), ...)`: each argument names its role."""
     if not call.args or not _fits(kind, len(call.args)):
         return None
     found: list[tuple[str, n.Duration]] = []

@@ -131,7 +131,7 @@ _SHOWN_NAMES = {PARTITION: "PartitionId"}
 
 
 def _readable(column: str, names: Mapping[str, str]) -> str:
-    """A column, or an aggregate over one, with the field it comes from in its place."""
+    """A column, or an aggregate over one, with the field it is made of in its place."""
     for name, field in names.items():
         if column == name:
             return field

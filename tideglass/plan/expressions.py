@@ -1,4 +1,4 @@
-"""Expressions of the plan, and what can be said of one: its parts, the columns it reads, another in place.
+"""Expressions of the plan, and functions over them: their parts, the columns it reads, another in place.
 
 `Ref(name)` reads a listed or `$`-column of the operator's child, nothing else. A field of an open
 relation is `Path(Ref("$payload"), (name, ...))`.
@@ -16,7 +16,7 @@ from tideglass.core.types import PAYLOAD, Type, payload_column
 
 
 def span_field() -> Span:
-    """A field that says where in the text a node stands; nodes that differ in nothing else are equal."""
+    """A field with the place of a node in the text; nodes that differ in nothing else are equal."""
     return field(default_factory=Span, compare=False, repr=False)
 
 
@@ -25,7 +25,7 @@ def span_field() -> Span:
 class Literal:
     """A constant: int BIGINT, float FLOAT, str NVARCHAR, None NULL, bool BIT (only made by the binder).
 
-    1, 1.0 and true are three constants, though Python holds them equal: `kind` tells them apart.
+    1, 1.0 and true are three constants, though Python holds them equal: `kind` distinguishes them.
     """
 
     value: int | float | str | bool | None
@@ -117,7 +117,7 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
-    """`expr` with every outermost sub-expression for which `change` gives another one replaced by it."""
+    """`expr` with every outermost sub-expression for which `change` returns another one replaced by it."""
     changed = change(expr)
     if changed is not None:
         return changed
@@ -194,7 +194,7 @@ def is_large(expr: Expr) -> bool:
     return height > 50 or size > 2000
 
 
-#: Shorter chains of AND and OR are told from the left, as they are written.
+#: Shorter chains of AND and OR are written from the left, as they are written.
 _LONGEST_CHAIN = 16
 
 

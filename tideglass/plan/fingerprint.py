@@ -2,7 +2,7 @@
 
 State outlives the plan it was made by. An operator of a later plan may go on with it only if it would
 have made the very same state of the same events; then, and only then, its fingerprint is the same. What
-comes behind an operator has no part in it.
+comes after an operator has no part in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tideglass.plan.topology import (
     WindowOp,
 )
 
-#: Fields of an operator that say where it stands or where its rows go, not what they are.
+#: Fields of an operator that hold its position or the receiver of its rows, not what it computes.
 _PLACE = ("id", "level", "to_level", "output")
 _SOURCES = ("source", "send", "sources", "left", "right")
 
@@ -64,7 +64,7 @@ def _columns(topology: Topology, source: int) -> str:
 def state_ids(topology: Topology) -> tuple[int, ...]:
     """The number the state of each operator is kept under, by the operator's own number.
 
-    Operators that do the same to the same are told apart by their order; their state is the same too.
+    Operators with equal specs and equal inputs get fingerprints by their order; their state is equal too.
     """
     seen: Counter[str] = Counter()
     result: list[int] = []

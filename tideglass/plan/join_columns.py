@@ -66,7 +66,7 @@ class JoinSides:
 
 
 def settle_join(ops: list[Op], sides: JoinSides) -> None:
-    """Gives a join and the programs before it the columns it needs, and its readers their names."""
+    """Adds the columns a join needs to it and to the programs before it, and renames them for its readers."""
     join = ops[sides.join_op]
     assert isinstance(join, JoinOp | LookupOp)
     condition = join.spec.condition

@@ -62,7 +62,7 @@ class AggregateCall:
 @tag("AnomalyModel")
 @dataclass(frozen=True, slots=True)
 class AnomalyModel:
-    """What a detector of anomalies is told: its constants (`asa.md` 4.3).
+    """The constants of a detector of anomalies (`asa.md` 4.3).
 
     `confidence` in percent, 1 to 100. `history_size`: how many earlier events it learns from at most.
     `side`: `spikes`, `dips` or `spikesanddips`. `change_point`: it looks for a change of the level,
@@ -107,7 +107,7 @@ class AnalyticCall:
     def span_ticks(self) -> int:
         """How long before a row another may lie that still decides its value.
 
-        A change point is told from how probable earlier rows were, each by the rows before it.
+        A change point is found by how probable earlier rows were, each by the rows before it.
         """
         return (
             2 * self.length_ticks if self.model is not None and self.model.change_point else self.length_ticks
@@ -122,7 +122,7 @@ class AnalyticCall:
 class InputScan:
     """An input after its time policies.
 
-    `reader` tells readers of one input apart (`asa.md` 2.4); equal ones are one.
+    `reader` identifies a reader of the input (`asa.md` 2.4): scans with equal readers share one.
 
     input: the name of the input
     timestamp: TIMESTAMP BY; None: arrival time
@@ -174,7 +174,7 @@ class Filter:
 @tag("Project")
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """Listed columns `items`; `spread`, when given, is a record expression that becomes `$payload`.
+    """Listed columns `items`; `spread`, if there is one, is a record expression that becomes `$payload`.
 
     Several spreads of one SELECT are merged into one expression with `record.merge` (first wins).
     """
@@ -388,7 +388,7 @@ class PatternVariable:
 @tag("PatternState")
 @dataclass(frozen=True, slots=True)
 class PatternState:
-    """What may come next in a pattern: `moves` are (variable, next state), the preferred one first.
+    """What may follow in a pattern: `moves` are (variable, next state), the preferred one first.
 
     accepts: the match may end here, which is less preferred than every move.
     """
@@ -537,7 +537,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it within its step; what feeds a node comes before it."""
+    """The node and everything below it within its step; what feeds a node is before it."""
     for child in children(node):
         yield from walk(child)
     yield node

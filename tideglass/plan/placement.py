@@ -139,7 +139,7 @@ class _Placer:
     def computed(self, stream: Stream, made: Sequence[Expr]) -> Stream:
         """The stream, its columns computed by an operator of their own if `made` of them is too large.
 
-        Expressions of a step stand in those of the steps behind it, and each step may multiply them.
+        Expressions of a step stand in those of the steps after it, and each step may multiply them.
         """
         plain = stream.condition is None and all(is_plain(expr) for expr in stream.columns.values())
         if plain or not any(is_large(expr) for expr in made):
@@ -341,7 +341,7 @@ class _Placer:
         join = self.add(JoinOp(self.next, level, lefts, rights, spec))
         own_sides = tuple(sides[:count_left]), tuple(sides[count_left:])
         self.joins.append(JoinSides(join, node.right_prefix, *own_sides))
-        # an unmatched left row has no right values, though it lies where its own key says
+        # an unmatched left row has no right values, though it lies in the key group of its own key
         equal = [pair if node.kind == "inner" else pair[:1] for pair in node.keys]
         together = tuple(frozenset(equal[keys.index(name)]) for name in meeting.routing)
         first = streams[0][0]

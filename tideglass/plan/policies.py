@@ -13,12 +13,14 @@ from tideglass.core.time import TICKS_PER_MINUTE, TICKS_PER_SECOND
 class Policies:
     """The time settings of an input.
 
-    early_ticks: an event further ahead of its arrival is dropped; None turns the rule off.
-    late_ticks: the late tolerance; None is no limit, and then silence moves nothing (A-04).
-    drop: the out-of-order policy `Drop`, which governs late and out-of-order events, not early ones.
-    application_time: False without TIMESTAMP BY; an event is then stamped with its arrival and the
-    settings above do not apply. `idle_allowance_ticks` is for that mode: in silence the watermark
-    follows the estimated arrival at this distance (A-05).
+    early_ticks: an event whose time is further after its arrival is dropped; None: no event is
+    late_ticks: the late tolerance; None: no limit, and then idle time moves no watermark (A-04)
+    out_of_order_ticks: the out-of-order tolerance
+    drop: the policy for late and out-of-order events is `Drop`; it does not govern early ones
+    application_time: False without TIMESTAMP BY; an event is then stamped with its arrival, and the settings
+        above do not apply
+    idle_allowance_ticks: without TIMESTAMP BY, the distance at which the watermark of an idle partition
+        follows the estimated arrival (A-05)
     """
 
     early_ticks: int | None = 5 * TICKS_PER_MINUTE  # the service's own limit, not a setting there
@@ -35,5 +37,5 @@ class Policies:
 
     @property
     def floor_lag_ticks(self) -> int | None:
-        """Distance of the floor behind the newest arrival; None when arrival moves no watermark."""
+        """How far the floor is before the newest arrival; None when arrival moves no watermark."""
         return self.late_ticks if self.application_time else self.idle_allowance_ticks

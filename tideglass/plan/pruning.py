@@ -1,10 +1,9 @@
 """Pruning: rows that travel or wait whole carry only the columns that somebody reads.
 
-A GROUP BY hands on aggregates and so names what it needs. Analytic functions and APPLY hand on the rows
-they were given: what those must hold is known once everything above them is placed. So it is of a pattern,
-of whose measures not all may be read. Where only single
-fields of the payload are read, they are columns of their own, as the scan makes them, and the payload
-stays behind.
+A GROUP BY hands on aggregates, so it names the columns it needs. Analytic functions and APPLY hand on the
+rows they read; the columns those rows need are known once all operators above are placed. The same holds for
+a pattern: later operators may read only some of its measures. If only single fields of the payload are read,
+they become columns of their own, as the scan makes them, and the payload is left out.
 """
 
 from __future__ import annotations

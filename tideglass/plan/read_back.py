@@ -24,9 +24,11 @@ from tideglass.plan.topology import Reader, Topology
 class ReadBack:
     """How much earlier than its output a job reads one input, in ticks.
 
-    span_ticks: of the query, along the longest way to an output. early_ticks: how far ahead of its arrival
-    an event may be timed; None is without limit, and the input must be read from its beginning.
-    floor_lag_ticks: how far behind the estimated arrival the watermark follows in silence; None if never.
+    span_ticks: the span of the query, along the longest path to an output
+    early_ticks: how far after its arrival an event's time may be; None: any distance, so the input must be
+        read from its beginning
+    floor_lag_ticks: the distance at which the watermark of an idle partition follows the estimated arrival;
+        None: it does not
     """
 
     span_ticks: int
@@ -40,9 +42,10 @@ class ReadBack:
         return output_from_ticks - self.span_ticks - self.early_ticks
 
     def raised_from_ticks(self, output_from_ticks: int) -> int | None:
-        """Once silence has made arrival seem as late as this, events are needed whenever they arrived.
+        """The estimated arrival from which on all events are needed, whenever they arrived.
 
-        The watermark it led to raises them to a time at which they count. None: silence raises nothing.
+        The watermark of an idle period that long raises their times, so that they count.
+        None: idle periods raise nothing.
         """
         if self.floor_lag_ticks is None:
             return None

@@ -23,7 +23,7 @@ def own_span_ticks(node: Node) -> int:
 
 
 def hold_ticks(node: Node) -> int:
-    """How far behind the watermark of what it reads `node` may still stamp a row.
+    """How much earlier than the watermark of its input `node` may still stamp a row.
 
     In a LEFT JOIN a left row waits until the last unit that could match it is over, and is then stamped
     with its own time + the upper bound (A-25), which may be earlier. A match waits until no event can make
@@ -60,7 +60,7 @@ def step_spans_ticks(plan: Plan) -> dict[str, int]:
 def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]:
     """Per input, how much earlier than its output a job must read it: of all ways to an output the longest.
 
-    with_holds: earlier than a *watermark* of the job instead, for rows stamped behind it count too.
+    with_holds: earlier than a *watermark* of the job instead, since rows stamped before it count too.
     """
     steps = dict(plan.steps)
     spans_ticks: dict[str, int] = {}

@@ -1,6 +1,6 @@
-"""What operators are told: GROUP BY, functions, joins and patterns with all names resolved to columns.
+"""The specs of operators: GROUP BY, functions, joins and patterns with all names resolved to columns.
 
-A spec is plain data. It is part of the topology, travels to every task, and what it says is hashed into the
+A spec is plain data. It is part of the topology, travels to every task, and its content is hashed into the
 fingerprint of its operator's state; the kernel that computes it is made from it.
 """
 
@@ -106,7 +106,7 @@ class AggregateSpec:
 class GroupBySpec:
     """A GROUP BY with all names resolved to columns.
 
-    windows: several if the query says `Windows(...)`.
+    windows: several if the query has `Windows(...)`.
     keys: columns of the grouping keys.
     aggregates: their `arg` is a column of the rows.
     session_keys: per window, the columns a session window is partitioned by; empty for one session over all
@@ -252,8 +252,8 @@ class IntervalJoinSpec:
     keys: columns that both sides have, whose values must be equal
     bounds: bounds on the difference of times; their `base` is a column of the left rows
     condition: what else ON asks for, over the columns of a pair; None: nothing
-    left_columns: columns of a pair that come from the left row
-    right_columns: columns of a pair that come from the right row
+    left_columns: columns of a pair from the left row
+    right_columns: columns of a pair from the right row
     lower_ticks: the least difference right.$ts - left.$ts of a pair
     upper_ticks: the largest difference
     unmatched_ticks: `$ts` of a left row without a match is its own plus these ticks
@@ -281,8 +281,8 @@ class ReferenceJoinSpec:
     kind: `inner` or `left`
     keys: columns that both sides have, whose values must be equal
     condition: what else ON asks for, over the columns of a pair; None: nothing
-    left_columns: columns of a pair that come from the stream's row
-    right_columns: columns of a pair that come from the reference row
+    left_columns: columns of a pair from the stream's row
+    right_columns: columns of a pair from the reference row
     reference: makes `keys` and `right_columns` of the decoded reference data
     fields: what the decoder of the reference input delivers
     substreams: the rows have substreams

@@ -36,7 +36,7 @@ class Evaluated:
 
 
 def aggregate_spec(name: str, call: AggregateCall, column: Callable[[Expr], str]) -> AggregateSpec:
-    """The aggregate over evaluated columns; `column` says which one holds an expression."""
+    """The aggregate over evaluated columns; `column` returns the column that holds an expression."""
     return AggregateSpec(
         function=call.function,
         name=name,

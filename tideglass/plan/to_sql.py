@@ -1,4 +1,4 @@
-"""Expressions to DuckDB SQL, given the types of the columns they read.
+"""Expressions to DuckDB SQL, by the types of the columns they read.
 
 Types belong to values (`asa.md` 5.1): the same expression becomes other SQL for other types. Where the
 type of a sub-expression is known only from its values (a field of a record, an element, a function of
@@ -95,7 +95,7 @@ def negation(expr: Expr) -> Expr:
 
 
 def _is_float(expr: Expr) -> bool:
-    """Whether the text of the query alone says that the value is a float."""
+    """Whether the value is a float by the text of the query alone."""
     match expr:
         case Literal():
             return isinstance(expr.value, float)

@@ -46,7 +46,7 @@ class Reader:
 def check_partitions(readers: Sequence[Reader], input_name: str, partitions: int) -> None:
     """Substreams of several partitions must have PartitionId among their keys (`asa.md` 1.7, rule 3).
 
-    How many partitions an input has is known only when a job starts, so no compiler can tell.
+    How many partitions an input has is known only when a job starts, so no compiler can check it.
     Raises InputError.
     """
     for reader in readers:
@@ -62,7 +62,7 @@ def check_partitions(readers: Sequence[Reader], input_name: str, partitions: int
 @tag("ScanOp")
 @dataclass(frozen=True, slots=True)
 class ScanOp:
-    """Rows of a reader behind its policies (level 0)."""
+    """Rows of a reader after its policies (level 0)."""
 
     id: int
     reader: int

@@ -1,8 +1,8 @@
 """The types of a plan's columns, as far as they can be known before any row is seen.
 
-Types belong to values, so a query needs none of this to run. Whoever hands the rows on as columns of
-fixed types (a Spark DataFrame) does: the types of the inputs' columns are known there, and those of all
-others follow by the same lowering that makes the programs. What does not follow is VARIANT.
+Types belong to values, so a query needs none of this to run. A Spark DataFrame does: its columns have fixed
+types. The types of its inputs' columns are known, and the translation to SQL that makes the programs yields
+the types of all other columns. A column whose type it does not yield is VARIANT.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _ENGINE: Mapping[str, Type] = {
     WINDOW_ID: Type.NVARCHAR,
 }
 
-#: What a value of unknown type is tried as: when all give one type, that is the type.
+#: What a value of unknown type is tried as: when all lead to one type, that is the type.
 _TRIED = (Type.BIGINT, Type.FLOAT, Type.NVARCHAR, Type.DATETIME, Type.BIT, Type.RECORD, Type.ARRAY)
 #: Unknown values tried with types that differ from each other by so many places in the list above.
 _TURNS = (0, 1, 2)

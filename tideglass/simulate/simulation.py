@@ -113,7 +113,7 @@ class Simulation:
 
 
 def simulate(events: Sequence[SimulatedEvent], policies: Policies, substreams: bool = False) -> Simulation:
-    """Put events, given in arrival order, through the policies of one input partition.
+    """Put events, in the order of arrival, through the policies of one input partition.
 
     substreams: keep a watermark for each key (OVER). Without it the keys are only shown.
     """
@@ -273,7 +273,7 @@ def _example() -> tuple[SimulatedEvent, ...]:
     return tuple(events)
 
 
-#: The twelve events of the worked example (`asa.md` 1.9); the article gives no date.
+#: The twelve events of the worked example (`asa.md` 1.9); the article has no date.
 EXAMPLE = _example()
 #: Its policies: scenarios 1 and 3. Scenario 2 is the same with `early_ticks=None`.
 EXAMPLE_POLICIES = Policies(

@@ -1,4 +1,4 @@
-"""Patterns as automata: what may come after each event, in order of preference (`asa.md` 2.14, A-13).
+"""Patterns as automata: what may follow each event, in order of preference (`asa.md` 2.14, A-13).
 
 Preferred are, at each event in turn: the further left option of `|`, another repetition over none. A
 repetition that would match no event is tried only where the least number asks for it, and ends the
@@ -39,7 +39,7 @@ class _Then:
 class _Again:
     """What is left after a repetition of `part`: the others, and then `rest`.
 
-    least, most: of `part`, with the one that is under way. empty: no event of it has come yet.
+    least, most: of `part`, with the one that is under way. empty: it has no event yet.
     """
 
     part: tree.Pattern
@@ -50,7 +50,7 @@ class _Again:
 
 
 _Rest: TypeAlias = _Done | _Then | _Again
-#: A variable's number and what is left behind its event; None: the match may end.
+#: A variable's number and the rest of the pattern after its event; None: the match may end.
 _Step: TypeAlias = tuple[int, _Rest] | None
 
 
@@ -125,7 +125,7 @@ def _enter(
 
 
 def _started(remaining: _Rest) -> _Rest:
-    """What is left behind an event: every repetition under way has it."""
+    """The rest of the pattern after an event: every repetition under way has it."""
     match remaining:
         case _Done():
             return remaining

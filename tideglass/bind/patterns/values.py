@@ -89,7 +89,7 @@ class MatchedEvents:
 
 
 class VariableScope(Scope):
-    """The names DEFINE and MEASURES know: those of variables, with a field behind the dot."""
+    """The names DEFINE and MEASURES know: those of variables, with a field after the dot."""
 
     def _unqualified(self, name: tree.Name, span: Span) -> Expr:
         first = self.relations[0].alias

@@ -50,7 +50,7 @@ def checked(path: str | Path) -> Path:
 
 
 def save(shown: Figure, path: Path) -> None:
-    """Write the file; the same picture gives the same bytes."""
+    """Write the file; the same picture is the same bytes."""
     from matplotlib import rc_context
 
     svg = path.suffix.lower() == ".svg"

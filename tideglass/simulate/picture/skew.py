@@ -52,7 +52,7 @@ _DROPPED = {
 def draw(simulation: Simulation, path: str | Path, title: str = "Events through the time policies") -> None:
     """Write the picture of a simulation as SVG or PNG, by the path's suffix.
 
-    Large simulations are thinned out and say so. Raises OutputError for another suffix.
+    Large simulations are thinned out, and the picture states it. Raises OutputError for another suffix.
     """
     path = canvas.checked(path)
     shown = canvas.figure(10, 8.4)
@@ -70,7 +70,7 @@ def draw(simulation: Simulation, path: str | Path, title: str = "Events through 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A watermark's stepped line: its name, colour, and its value behind each event."""
+    """A watermark's stepped line: its name, colour, and its value after each event."""
 
     name: str
     color: str
@@ -123,7 +123,7 @@ class _Skew:
         core = np.concatenate(inner)
         low, high = int(core.min()), int(core.max())
         width = max(high - low, TICKS_PER_SECOND)
-        # A few events that came from far away must not squeeze the others: they are marked at the edge.
+        # A few events from far away must not squeeze the others: they are marked at the edge.
         moved = self.dropped | (self.kept & (self.event != self.timestamp))
         far = across(self.event[moved], self.arrival[moved])
         near = far[(far >= low - 1.5 * width) & (far <= high + 1.5 * width)]
@@ -292,7 +292,7 @@ class _Skew:
     def _blot(self, line: _Line) -> None:
         """A watermark with too many teeth to draw: its range in each slice of the span, and its middle."""
         known = np.flatnonzero(line.after_ticks > BEFORE_ALL_TICKS)
-        # Just before an event its watermark is as far behind as it gets; just after, as near.
+        # Just before an event the distance of its watermark is largest; just after, smallest.
         far = self.x(line.after_ticks[known[:-1]], self.arrival[known[1:]])
         near = self.x(line.after_ticks[known[1:]], self.arrival[known[1:]])
         slices = [part for part in np.array_split(np.arange(len(far)), SLICES) if len(part)]

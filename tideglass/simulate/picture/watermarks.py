@@ -1,4 +1,4 @@
-"""The watermark picture of a run: how far each partition had come, and how late it was (`asa.md` 1.8)."""
+"""The watermark picture of a run: the progress of each partition, and how late it was (`asa.md` 1.8)."""
 
 from __future__ import annotations
 
