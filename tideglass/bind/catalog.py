@@ -36,9 +36,11 @@ def metadata_in(*columns: str) -> frozenset[str]:
 class InputInfo:
     """An input of the job: `kind` is `stream` or `reference`.
 
-    `columns` None: events may have any fields (the usual case). Otherwise exactly these columns
-    exist, and naming another one is an error. `metadata`: names of the metadata this input has;
-    they stand before fields of the event (`asa.md` 4.9). Other metadata are looked up after the fields.
+    `columns` None: events may have any fields (the usual case). Otherwise exactly these columns exist, and
+    naming another one is an error.
+
+    metadata: names of the metadata this input has; they stand before fields of the event (`asa.md` 4.9).
+        Other metadata are looked up after the fields.
     """
 
     name: str

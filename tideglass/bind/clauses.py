@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Clause:
     """Where an expression stands, as far as that decides what it may contain.
 
-    `aggregate_error`: code of the error for an aggregate that has no groups to work on here.
-    `user_functions`: UDF.name(...) may be called.
-    `source_times`: names of sources stand for their timestamps inside DATEDIFF (ON of a join).
+    aggregate_error: code of the error for an aggregate that has no groups to work on here
+    user_functions: UDF.name(...) may be called
+    source_times: names of sources stand for their timestamps inside DATEDIFF (ON of a join)
     """
 
     name: str

@@ -28,7 +28,7 @@ _MAKES_DATETIME = frozenset(("dateadd", "datetimefromparts"))
 class JoinChain:
     """What the joins of one FROM clause know of each other, from left to right.
 
-    `partition_keys`: what the first source is partitioned by, as a reader of it alone names it.
+    partition_keys: what the first source is partitioned by, as a reader of it alone names it
     """
 
     environment: Environment

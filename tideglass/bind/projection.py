@@ -29,7 +29,7 @@ _RESERVED = re.compile(
 class BoundSelectList:
     """A bound SELECT list. `spread` is the record whose fields become the payload, if any.
 
-    `metadata`: a star took over the rows of an input as they are.
+    metadata: a star took over the rows of an input as they are
     """
 
     items: tuple[Named, ...]

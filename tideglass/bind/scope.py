@@ -34,10 +34,10 @@ class SubstreamKey:
 class BoundRows:
     """A bound query: its node and what a reader must know about it beyond the node's columns.
 
-    `metadata`: the rows are still events of an input, so PartitionId and the arrival time mean something;
-    a name in it means the metadata before a field of the event; other metadata are looked up after
-    the fields. None: the rows are no events.
-    `events`: their payload is that of the event, unchanged, so that it has an EventId.
+    metadata: the rows are still events of an input, so PartitionId and the arrival time mean something; a
+        name in it means the metadata before a field of the event; other metadata are looked up after the
+        fields. None: the rows are no events.
+    events: their payload is that of the event, unchanged, so that it has an EventId
     """
 
     node: Node

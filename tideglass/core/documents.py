@@ -34,9 +34,9 @@ FORMAT = "format"
 class Document(Generic[T]):
     """How values of a dataclass are written and read.
 
-    of: the dataclass.
-    format: number of the format that is written; the next one when a reader of this one cannot read it.
-    earlier: per earlier format, what makes its content that of the next; may change the content it is given.
+    of: the dataclass
+    format: number of the format that is written; the next one when a reader of this one cannot read it
+    earlier: per earlier format, what makes its content that of the next; may change the content it is given
     """
 
     of: type[T]

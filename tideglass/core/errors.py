@@ -144,8 +144,8 @@ def damaged(path: object, problem: str, hint: str) -> StateError:
 class FailedRow:
     """A row that failed: what the expression read there, as JSON text, and its place in the total order.
 
-    `place`: timestamp and arrival in ticks, input, partition and offset; None where rows have none.
-    `pieces`: fields of `values` that the engine named, with the piece of the query each stands for.
+    place: timestamp and arrival in ticks, input, partition and offset; None where rows have none
+    pieces: fields of `values` that the engine named, with the piece of the query each stands for
     """
 
     values: str = ""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 class Fields:
     """What a query needs of the events of an input.
 
-    paths: single fields, each by the names from the top of the event downwards.
-    whole: the event itself is needed too, as `$payload`.
-    payload_types: the columns of CREATE TABLE, which also filter (`asa.md` 2.13).
-    event_ids: EVENT_ID is needed, which the scan makes and no decoder.
+    paths: single fields, each by the names from the top of the event downwards
+    whole: the event itself is needed too, as `$payload`
+    payload_types: the columns of CREATE TABLE, which also filter (`asa.md` 2.13)
+    event_ids: EVENT_ID is needed, which the scan makes and no decoder
     """
 
     paths: tuple[tuple[str, ...], ...] = ()
@@ -34,7 +34,8 @@ class Fields:
 class Rejected:
     """Events the deserializer refused for one reason (`asa.md` 6.2, 9.2).
 
-    examples: the first few events, cut to a readable length. first_line: place of the first of them.
+    examples: the first few events, cut to a readable length
+    first_line: place of the first of them
     """
 
     error_type: str
@@ -48,7 +49,7 @@ class Rejected:
 class Chunk:
     """Decoded events of one partition, in order.
 
-    table: the columns `Fields` asks for, `$arrival` (int64 ticks) and `$offset` (int64, ascending).
+    table: the columns `Fields` asks for, `$arrival` (int64 ticks) and `$offset` (int64, ascending)
     file: what the events were read from, as of a FilePiece; then the last OFFSET_BITS of an offset are a
         place in it. Empty: offsets are places in the partition.
     """

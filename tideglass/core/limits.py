@@ -15,8 +15,8 @@ from tideglass.core.tags import tag
 class Limits:
     """What a call of JavaScript, or a match of a regular expression, may take.
 
-    javascript_seconds: of one call for one row, or of one method for one event of an aggregate.
-    javascript_megabytes: of all that JavaScript holds in a process.
+    javascript_seconds: of one call for one row, or of one method for one event of an aggregate
+    javascript_megabytes: of all that JavaScript holds in a process
     """
 
     javascript_seconds: int = 10

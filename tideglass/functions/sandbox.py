@@ -34,7 +34,10 @@ class ScriptError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Exceeded(Exception):
-    """Work went over a limit. at: where, as the script's runtime reports it; None: it is not known."""
+    """Work went over a limit.
+
+    at: where, as the script's runtime reports it; None: it is not known
+    """
 
     limit: str  # time or memory
     at: Any = None

@@ -14,8 +14,9 @@ from tideglass.core.types import Type
 class Sql:
     """DuckDB SQL of a value and the value's type.
 
-    `fallible`: evaluating it may stop the job, so it must stay inside the branch it stands in. `raw`: the
-    text is JSON whose type only its values know. `constant`: the value of a literal, else None.
+    fallible: evaluating it may stop the job, so it must stay inside the branch it stands in
+    raw: the text is JSON whose type only its values know
+    constant: the value of a literal, else None
     """
 
     text: str

@@ -41,8 +41,9 @@ _REPLACED = frozenset({"NAME", "OR", "COMMA", "MINUS", "LIKE", "IN", "IS"})
 class Repair:
     """A change that fits: the tokens with it, as they were scanned, and its message.
 
-    message, span: empty where the expected tokens are enough. changes: reading can go on with it.
-    least: how many tokens must be read by it.
+    message, span: empty where the expected tokens are enough
+    changes: reading can go on with it
+    least: how many tokens must be read by it
     """
 
     tokens: list[Token]

@@ -35,8 +35,8 @@ _OF_THE_PAIR = frozenset((*ORDER_COLUMNS, SUBSTREAM))
 class Side:
     """The rows of one stream as a side of a join: its RowsOp, and what the stream's columns are there.
 
-    rows_op: None for reference data. prefix: what the join puts before the stream's columns; none before
-    those of another join.
+    rows_op: None for reference data
+    prefix: what the join puts before the stream's columns; none before those of another join
     """
 
     rows_op: int | None

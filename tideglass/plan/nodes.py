@@ -64,9 +64,10 @@ class AggregateCall:
 class AnomalyModel:
     """The constants of a detector of anomalies (`asa.md` 4.3).
 
-    `confidence` in percent, 1 to 100. `history_size`: how many earlier events it learns from at most.
-    `side`: `spikes`, `dips` or `spikesanddips`. `change_point`: it looks for a change of the level,
-    on both sides, and not for single values.
+    confidence: in percent, 1 to 100
+    history_size: how many earlier events it learns from at most
+    side: `spikes`, `dips` or `spikesanddips`
+    change_point: it looks for a change of the level, on both sides, and not for single values
     """
 
     confidence: float
@@ -238,8 +239,10 @@ class Apply:
     """A row for each element of an array, or for each field of a record (`asa.md` 2.11).
 
     `function` is `getarrayelements` or `getrecordproperties`; the two columns it adds are called
-    `alias.ArrayIndex` and `alias.ArrayValue`, or `alias.PropertyName` and `alias.PropertyValue`.
-    `argument` is NULL or of the right type. `outer`: a row without elements stays, with NULLs.
+    `alias.ArrayIndex` and `alias.ArrayValue`, or `alias.PropertyName` and `alias.PropertyValue`. `argument`
+    is NULL or of the right type.
+
+    outer: a row without elements stays, with NULLs
     """
 
     child: Node
@@ -406,8 +409,8 @@ ANY_EVENT = -1
 class MatchedValue:
     """What is known of the events matched so far, as the column `name`.
 
-    `function`: `first`, `last`, `min` or `max` of `arg`, over the events of a variable; or `classifier`,
-    the names of all variables in their order.
+    function: `first`, `last`, `min` or `max` of `arg`, over the events of a variable; or `classifier`, the
+        names of all variables in their order
     """
 
     name: str
@@ -498,7 +501,8 @@ class Output:
 class Plan:
     """A whole job. `steps` are in an order in which each reads only earlier ones.
 
-    inputs: the streams that are read. references: the reference inputs.
+    inputs: the streams that are read
+    references: the reference inputs
     """
 
     steps: tuple[tuple[str, Node], ...]

@@ -30,7 +30,9 @@ _EXTREMES = frozenset(("min", "max"))
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """MIN or MAX of a field of an input as it arrives; span: the call.
+    """MIN or MAX of a field of an input as it arrives.
+
+    span: the call
 
     times_events: the field is what TIMESTAMP BY reads, as it is or cast to datetime.
     """

@@ -106,12 +106,12 @@ class AggregateSpec:
 class GroupBySpec:
     """A GROUP BY with all names resolved to columns.
 
-    windows: several if the query has `Windows(...)`.
-    keys: columns of the grouping keys.
-    aggregates: their `arg` is a column of the rows.
+    windows: several if the query has `Windows(...)`
+    keys: columns of the grouping keys
+    aggregates: their `arg` is a column of the rows
     session_keys: per window, the columns a session window is partitioned by; empty for one session over all
-        rows, None for other windows.
-    substreams: rows have `$substream`.
+        rows, None for other windows
+    substreams: rows have `$substream`
     """
 
     windows: tuple[Window, ...]

@@ -45,7 +45,8 @@ class Stream:
 class Meeting:
     """Where rows of equal keys meet: a level, and the columns they are spread by there.
 
-    sent: they must be sent there; else they are there already. aligned: as of a Stream.
+    sent: they must be sent there; else they are there already
+    aligned: as of a Stream
     """
 
     level: int

@@ -141,10 +141,10 @@ class Snapshot(Window):
 class WindowKind:
     """A row of the table.
 
-    window: its class.
-    make: a window of its lengths in ticks by the roles of `lang.windows`, of the expressions of
-        OVER (PARTITION BY ...), None for none, and of its id.
-    kernel: module and class below `tideglass.operators.windows`, loaded when a job runs.
+    window: its class
+    make: a window of its lengths in ticks by the roles of `lang.windows`, of the expressions of OVER
+        (PARTITION BY ...), None for none, and of its id
+    kernel: module and class below `tideglass.operators.windows`, loaded when a job runs
     """
 
     window: type[Window]

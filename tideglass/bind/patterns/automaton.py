@@ -39,7 +39,8 @@ class _Then:
 class _Again:
     """What is left after a repetition of `part`: the others, and then `rest`.
 
-    least, most: of `part`, with the one that is under way. empty: it has no event yet.
+    least, most: of `part`, with the one that is under way
+    empty: it has no event yet
     """
 
     part: tree.Pattern

@@ -177,8 +177,8 @@ def as_ordered(column: pa.Array, type_: Type) -> tuple[pa.Array, Type]:
 class SortKey:
     """SQL of a value of ORDER BY: a struct that sorts as the value does, and what tells its kind.
 
-    refused: the type of a value that has no place in an order, else NULL. number, time: whether a value is
-    one; the two have no order among each other.
+    refused: the type of a value that has no place in an order, else NULL
+    number, time: whether a value is one; the two have no order among each other
     """
 
     struct: str

@@ -34,8 +34,9 @@ def rows_of_keys(held: pa.Table, rows: pa.Table, keys: Sequence[str]) -> pa.Tabl
 class Sorted:
     """Rows by key. All arrays but `order`, `codes` and `ranks` are in the order of the rows.
 
-    order: places of the rows, sorted by key. codes: number of the key of each, in that order. ranks: how
-    many matching rows there are up to and including each, over all keys, in that order.
+    order: places of the rows, sorted by key
+    codes: number of the key of each, in that order
+    ranks: how many matching rows there are up to and including each, over all keys, in that order
     """
 
     times_ticks: Ints

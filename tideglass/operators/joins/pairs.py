@@ -36,8 +36,8 @@ Condition = Callable[[pa.Table, OnFailure | None], Mask]
 class Coded:
     """Key values of two tables as numbers: equal keys have equal ones.
 
-    known: rows none of whose keys is NULL. texts: per key that is no number, the values themselves,
-    as two different ones may share a number.
+    known: rows none of whose keys is NULL
+    texts: per key that is no number, the values themselves, as two different ones may share a number
     """
 
     left: Words

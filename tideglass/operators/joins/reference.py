@@ -45,8 +45,8 @@ class _Form(StrEnum):
 class _Index:
     """Places of the table's rows by the number their key has; found without looking at other keys.
 
-    distinct: the numbers, ascending; the rows of the n-th are order[starts[n]:starts[n + 1]]. buckets: for
-    the leading bits of a number, the first place in `distinct` that has them.
+    distinct: the numbers, ascending; the rows of the n-th are order[starts[n]:starts[n + 1]]
+    buckets: for the leading bits of a number, the first place in `distinct` that has them
     """
 
     distinct: Words

@@ -59,7 +59,11 @@ class EventTest:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A variable. alone: what the event alone decides of its condition. further: the rest, in this order."""
+    """A variable.
+
+    alone: what the event alone decides of its condition
+    further: the rest, in this order
+    """
 
     alone: EventTest | None
     further: tuple[EventTest, ...]

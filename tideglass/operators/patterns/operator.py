@@ -69,7 +69,10 @@ class _PatternLogs:
 
 @dataclass(frozen=True)
 class Patterns:
-    """One MATCH_RECOGNIZE. definitions: what is tested of each of `spec.variables`, in their order."""
+    """One MATCH_RECOGNIZE.
+
+    definitions: what is tested of each of `spec.variables`, in their order
+    """
 
     spec: PatternSpec
     definitions: tuple[Definition, ...]

@@ -25,10 +25,10 @@ from tideglass.operators.state.store import State
 class BucketLog:
     """Rows in buckets that the caller numbers.
 
-    number, count: which of the logs of the state this is.
-    stack: the rows of several chunks of a bucket as one table.
-    merge: what is left of the rows of a bucket when it is rewritten.
-    chunks_to_merge: below so many chunks merging a bucket costs more than reading them.
+    number, count: which of the logs of the state this is
+    stack: the rows of several chunks of a bucket as one table
+    merge: what is left of the rows of a bucket when it is rewritten
+    chunks_to_merge: below so many chunks merging a bucket costs more than reading them
     """
 
     state: State

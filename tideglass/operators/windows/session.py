@@ -60,7 +60,10 @@ def _per_run(values: Ints, starts: Any, reduce: Any) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class SessionWindow:
-    """One session window. `scope`: the columns each combination of which has sessions of its own."""
+    """One session window.
+
+    scope: the columns each combination of which has sessions of its own
+    """
 
     timeout_ticks: int
     max_duration_ticks: int

@@ -16,7 +16,10 @@ _STEP = 0.05  # a nearer place wins among equals
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Something a label had better not cover; `cost`: how much better."""
+    """Something a label had better not cover.
+
+    cost: how much better
+    """
 
     box: Box
     cost: float
