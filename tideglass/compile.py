@@ -26,7 +26,13 @@ STAGES = (parse, bind, place)
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A query ready to run: its plan, where everything runs, and what the compiler warned of."""
+    """A query ready to run.
+
+    source: its text
+    plan: what is to be computed
+    topology: which operator runs where
+    warnings: what the compiler warned of
+    """
 
     source: Source
     plan: Plan

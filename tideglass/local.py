@@ -22,7 +22,14 @@ from tideglass.plan.topology import Topology, check_partitions
 
 @dataclass(frozen=True, slots=True)
 class PartitionBatch:
-    """The chunks of one input partition in a batch; `idle_time` and `idle_periods` as in `Scan.run`."""
+    """The chunks of one input partition in a batch.
+
+    input: the name of the input
+    partition: the number of the partition
+    chunks: its events
+    idle_time: as in `Scan.run`
+    idle_periods: as in `Scan.run`
+    """
 
     input: str
     partition: int

@@ -34,13 +34,14 @@ def metadata_in(*columns: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class InputInfo:
-    """An input of the job: `kind` is `stream` or `reference`.
+    """An input of the job.
 
-    `columns` None: events may have any fields (the usual case). Otherwise exactly these columns exist, and
-    naming another one is an error.
-
+    name: its name
+    kind: `stream` or `reference`
+    columns: the columns of its events, and naming another one is an error; None: events may have any fields
+        (the usual case)
     metadata: names of the metadata this input has; they stand before fields of the event (`asa.md` 4.9).
-        Other metadata are looked up after the fields.
+        Other metadata are looked up after the fields
     """
 
     name: str

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 class Clause:
     """Where an expression stands, as far as that decides what it may contain.
 
+    name: the clause as messages name it
     aggregate_error: code of the error for an aggregate that has no groups to work on here
-    user_functions: UDF.name(...) may be called
+    system_timestamp: System.Timestamp() may be called
+    window_id: System.Window().Id may be read
     source_times: names of sources stand for their timestamps inside DATEDIFF (ON of a join)
+    user_functions: UDF.name(...) may be called
     """
 
     name: str

@@ -32,12 +32,13 @@ class SubstreamKey:
 
 @dataclass(frozen=True, slots=True)
 class BoundRows:
-    """A bound query: its node and what a reader must know about it beyond the node's columns.
+    """A bound query: its node, and what a reader must know about it beyond the node's columns.
 
-    metadata: the rows are still events of an input, so PartitionId and the arrival time mean something; a
-        name in it means the metadata before a field of the event; other metadata are looked up after the
-        fields. None: the rows are no events.
-    events: their payload is that of the event, unchanged, so that it has an EventId
+    node: the plan
+    metadata: names that mean metadata before fields of the event, of rows that are still events of an input;
+        other metadata are looked up after the fields. None: the rows are no events
+    substream_keys: the keys of TIMESTAMP BY ... OVER, as far as columns still hold them
+    events: the payload is that of the event, unchanged, so that there is an EventId
     """
 
     node: Node

@@ -19,7 +19,14 @@ from tideglass.plan.nodes import InputScan, StepRef
 
 @dataclass(slots=True)
 class BoundStep:
-    """A WITH step. `bare_input` is the FROM of a step that is nothing but `SELECT * FROM input`."""
+    """A WITH step.
+
+    name: its name
+    rows: its query, bound
+    span: where the name stands in the text
+    bare_input: the FROM of a step that is nothing but `SELECT * FROM input`; None: the step is more
+    is_read: a later query reads it
+    """
 
     name: str
     rows: BoundRows
@@ -32,8 +39,11 @@ class BoundStep:
 class Sources:
     """Resolves what stands in FROM: steps bound so far, then inputs.
 
-    `bind_query` binds a derived table, of which its reader asks for some keys (`handing`). `later_steps`
-    are names (case-folded) of steps later in the script, which cannot be read.
+    environment: what the whole script shares
+    bind_query: binds a derived table; its reader asks for some keys (`bind.handing`)
+    steps: the steps bound so far, by case-folded name
+    later_steps: case-folded names of steps later in the script, which cannot be read
+    inputs_read: names of the inputs read so far
     """
 
     environment: Environment

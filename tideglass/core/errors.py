@@ -44,7 +44,14 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One error or warning of the compiler: `code` is stable, `message` uses the user's words."""
+    """One error or warning of the compiler.
+
+    code: a stable name, such as `UNKNOWN_INPUT`
+    message: what is wrong, in the user's words
+    span: where in the text
+    hint: what to do; empty: nothing is known
+    severity: `error` or `warning`
+    """
 
     code: str
     message: str

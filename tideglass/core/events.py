@@ -34,6 +34,9 @@ class Fields:
 class Rejected:
     """Events the deserializer refused for one reason (`asa.md` 6.2, 9.2).
 
+    error_type: the service's name of the reason
+    count: number of events
+    message: the reason of the first of them
     examples: the first few events, cut to a readable length
     first_line: place of the first of them
     """
@@ -50,8 +53,10 @@ class Chunk:
     """Decoded events of one partition, in order.
 
     table: the columns `Fields` asks for, `$arrival` (int64 ticks) and `$offset` (int64, ascending)
+    rejected: what could not be decoded, by reason
+    bytes_read: size of the events in the source, in bytes
     file: what the events were read from, as of a FilePiece; then the last OFFSET_BITS of an offset are a
-        place in it. Empty: offsets are places in the partition.
+        place in it. Empty: offsets are places in the partition
     """
 
     table: pa.Table

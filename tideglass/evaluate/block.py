@@ -67,7 +67,14 @@ class _Steps:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Expressions evaluated together, each only where its guard holds (elsewhere it is NULL)."""
+    """Expressions evaluated together, each only where its guard holds (elsewhere it is NULL).
+
+    items: the expressions with their guards
+    level: the compatibility level, such as `1.2`
+    conditions: the values are conditions: true or false, never NULL
+    depth: number of blocks this one is nested in
+    reads: columns of the rows that the expressions read
+    """
 
     items: tuple[Need, ...]
     level: str = "1.2"

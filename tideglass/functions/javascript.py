@@ -169,9 +169,12 @@ def _asked(what: str, work: str, inputs: Sequence[str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class GroupFailure:
-    """The first group whose aggregate failed, what failed it, in which method, and at which of its events.
+    """The first group whose aggregate failed.
 
-    event: the last one the script has got; None before the first.
+    group: number of the group
+    event: number of the last event the script has got; None: before the first
+    method: the method of the script that failed
+    error: what the script threw
     """
 
     group: int

@@ -15,9 +15,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A function over whole columns; it sees NULLs and answers with a column of the same length.
+    """A function over whole columns. It sees NULLs and answers with a column of the same length.
 
-    Its module is loaded to check a query too, and so imports Arrow only when the function is called.
+    A query's check loads its module too, so it imports Arrow only when the function is called.
+
+    name: its name in SQL
+    evaluate: takes a column per parameter, returns one
+    params: DuckDB's types of the parameters
+    returns: DuckDB's type of the result
     """
 
     name: str

@@ -12,8 +12,10 @@ from tideglass.core.types import Type
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """DuckDB SQL of a value and the value's type.
+    """DuckDB SQL of a value.
 
+    text: the SQL
+    type: the value's type
     fallible: evaluating it may stop the job, so it must stay inside the branch it stands in
     raw: the text is JSON whose type only its values know
     constant: the value of a literal, else None

@@ -78,7 +78,14 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """`OVER ([PARTITION BY ...] [ORDER BY ...] [LIMIT DURATION(unit, n)] [WHEN condition])`."""
+    """`OVER ([PARTITION BY ...] [ORDER BY ...] [LIMIT DURATION(unit, n)] [WHEN condition])`.
+
+    partition_by: PARTITION BY; empty without it
+    order_by: ORDER BY; empty without it
+    limit: LIMIT DURATION; None without it
+    when: WHEN; None without it
+    span: where it stands in the text
+    """
 
     partition_by: tuple[Expr, ...] = ()
     order_by: tuple[OrderItem, ...] = ()
@@ -89,10 +96,16 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class CallExpr:
-    """`name(args) [OVER (...)]`. `prefix` holds what stands before the last dot: `System`, `UDF`, `uda`.
+    """`name(args) [OVER (...)]`.
 
     `System.Timestamp()` and the bare `System.Timestamp` are both CallExpr(prefix=System, name=Timestamp).
-    Date parts and window units stay in `args` as one-name Columns. `DISTINCT` sets `distinct`.
+
+    prefix: what stands before the last dot: `System`, `UDF`, `uda`
+    name: the function
+    args: the arguments; date parts and window units are one-name Columns
+    distinct: DISTINCT stands before the arguments
+    over: OVER; None without it
+    span: where it stands in the text
     """
 
     prefix: tuple[Name, ...]
@@ -105,7 +118,13 @@ class CallExpr:
 
 @dataclass(frozen=True, slots=True)
 class CastExpr:
-    """`CAST(e AS type)`, or TRY_CAST when `lenient`. `type` is upper-case: BIGINT, FLOAT, NVARCHAR, ..."""
+    """`CAST(e AS type)` or `TRY_CAST(e AS type)`.
+
+    expr: the value
+    type: the type in upper case: BIGINT, FLOAT, NVARCHAR, ...
+    lenient: TRY_CAST
+    span: where it stands in the text
+    """
 
     expr: Expr
     type: str
@@ -124,7 +143,13 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """`op` is one of + - * / % & | ^ = <> > >= < <= AND OR (`!=` is `<>`, `!>` is `<=`, `!<` is `>=`)."""
+    """An operator between two values.
+
+    op: one of + - * / % & | ^ = <> > >= < <= AND OR (`!=` is `<>`, `!>` is `<=`, `!<` is `>=`)
+    left: what stands before it
+    right: what stands after it
+    span: where it stands in the text
+    """
 
     op: str
     left: Expr
@@ -166,7 +191,13 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class CaseExpr:
-    """`operand` is None in the searched form; `otherwise` is None when ELSE is missing (an error later)."""
+    """`CASE [operand] WHEN ... THEN ... [ELSE ...] END`.
+
+    operand: what WHEN is compared with; None: each WHEN is a condition
+    branches: WHEN and THEN of each branch
+    otherwise: ELSE; None: it is missing, which the binder reports
+    span: where it stands in the text
+    """
 
     operand: Expr | None
     branches: tuple[tuple[Expr, Expr], ...]
@@ -227,7 +258,15 @@ class PartitionBy:
 
 @dataclass(frozen=True, slots=True)
 class FromItem:
-    """What stands in FROM: an input, a step, or (as an extension) a parenthesised query."""
+    """What stands in FROM: an input, a step, or (as an extension) a parenthesised query.
+
+    name: the input or step; None of a query
+    query: the parenthesised query; None of a name
+    alias: AS; None without it
+    timestamp_by: TIMESTAMP BY; None without it
+    partition_by: PARTITION BY; None without it
+    span: where it stands in the text
+    """
 
     name: Name | None
     query: Query | None = None
@@ -239,7 +278,13 @@ class FromItem:
 
 @dataclass(frozen=True, slots=True)
 class JoinClause:
-    """`kind` is INNER, LEFT or CROSS; `on` is None for CROSS only."""
+    """`[INNER|LEFT|CROSS] JOIN relation [ON condition]`.
+
+    kind: INNER, LEFT or CROSS
+    relation: what is joined
+    on: the condition; None for CROSS only
+    span: where it stands in the text
+    """
 
     kind: str
     relation: FromItem
@@ -283,7 +328,13 @@ class PatternChoice:
 
 @dataclass(frozen=True, slots=True)
 class PatternRepeat:
-    """`least` to `most` times; `most` None is unbounded."""
+    """A part of a pattern, several times.
+
+    part: what is repeated
+    least: least number of times
+    most: largest number of times; None: any number
+    span: where it stands in the text
+    """
 
     part: Pattern
     least: int
@@ -318,10 +369,13 @@ class MatchRecognize:
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A window in GROUP BY: `kind` is tumbling, hopping, sliding, session or snapshot.
+    """A window in GROUP BY.
 
-    Sizes are (unit name, amount expression) pairs in ticks-free form; `args` keys: size, hop, offset,
-    timeout, max_duration. `over` holds the PARTITION BY of a session window; Window('id', ...) sets `id`.
+    kind: tumbling, hopping, sliding, session or snapshot
+    args: the lengths as written, by their role: size, hop, offset, timeout, max_duration
+    over: PARTITION BY of a session window
+    id: of Window('id', ...); None without an id
+    span: where it stands in the text
     """
 
     kind: str

@@ -39,11 +39,14 @@ _REPLACED = frozenset({"NAME", "OR", "COMMA", "MINUS", "LIKE", "IN", "IS"})
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A change that fits: the tokens with it, as they were scanned, and its message.
+    """A change with which reading gets further.
 
-    message, span: empty where the expected tokens are enough
+    tokens: the tokens with the change, as they were scanned
+    hint: what to do
+    message: what is wrong; empty: the expected tokens are enough
+    span: where; empty: the expected tokens are enough
     changes: reading can go on with it
-    least: how many tokens must be read by it
+    least: how many tokens must be read after it, so that it counts
     """
 
     tokens: list[Token]

@@ -50,7 +50,13 @@ class StepText:
 
 @dataclass(frozen=True, slots=True)
 class CrossingText:
-    """What one exchange carries: from where to where, which rows, their columns, and how they are spread."""
+    """What one exchange carries, for people.
+
+    route: from where to where
+    rows: which rows
+    columns: their columns
+    spread: by what they are spread over key groups
+    """
 
     route: str
     rows: str

@@ -33,10 +33,12 @@ _OF_THE_PAIR = frozenset((*ORDER_COLUMNS, SUBSTREAM))
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The rows of one stream as a side of a join: its RowsOp, and what the stream's columns are there.
+    """The rows of one stream as a side of a join.
 
-    rows_op: None for reference data
-    prefix: what the join puts before the stream's columns; none before those of another join
+    rows_op: the id of its RowsOp; None for reference data
+    prefix: what the join puts before the stream's columns; empty before those of another join
+    columns: expressions of the stream's columns over the rows its RowsOp reads, by name
+    payload: the expression of the payload; None: there is none
     """
 
     rows_op: int | None
@@ -57,7 +59,13 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class JoinSides:
-    """The streams of a placed join; of a lookup one stream and the reference data, which is no operator."""
+    """The streams of a placed join; of a lookup one stream and the reference data, which is no operator.
+
+    join_op: the id of the join
+    right_prefix: what stands before columns of the right side
+    left: the streams of the left side, several after a join
+    right: the streams of the right side
+    """
 
     join_op: int
     right_prefix: str

@@ -149,7 +149,13 @@ class InputScan:
 @tag("StepRef")
 @dataclass(frozen=True, slots=True)
 class StepRef:
-    """The rows of a named step, shared by everyone who reads it."""
+    """The rows of a named step, shared by all its readers.
+
+    name: the step
+    columns: its listed columns
+    open: it may have fields that are not listed
+    span: where it is named in the text
+    """
 
     name: str
     columns: tuple[str, ...]
@@ -198,8 +204,13 @@ class Projection:
 class Aggregate:
     """GROUP BY: one row per window and group, stamped with the window's end.
 
-    Makes the columns of `keys` (named $k0, $k1, ...), of `aggregates` ($a0, $a1, ...) and, when a
-    window has an id, `$window`. HAVING and the SELECT list are a Filter and a Project above it.
+    HAVING and the SELECT list are a Filter and a Projection above it. When a window has an id, there is a
+    column `$window`.
+
+    child: the rows it reads
+    windows: one window, or the members of Windows(...)
+    keys: the grouping keys, named $k0, $k1, ...
+    aggregates: the aggregates, named $a0, $a1, ...
     """
 
     child: Node
@@ -238,11 +249,15 @@ class Analytic:
 class Apply:
     """A row for each element of an array, or for each field of a record (`asa.md` 2.11).
 
-    `function` is `getarrayelements` or `getrecordproperties`; the two columns it adds are called
-    `alias.ArrayIndex` and `alias.ArrayValue`, or `alias.PropertyName` and `alias.PropertyValue`. `argument`
-    is NULL or of the right type.
+    It adds two columns: `alias.ArrayIndex` and `alias.ArrayValue`, or `alias.PropertyName` and
+    `alias.PropertyValue`.
 
+    child: the rows it reads
+    function: `getarrayelements` or `getrecordproperties`
+    argument: the array or record; it is NULL or of the right type
+    alias: stands before the names of the two columns
     outer: a row without elements stays, with NULLs
+    span: where it stands in the text
     """
 
     child: Node
@@ -269,10 +284,15 @@ class Apply:
 @tag("TimeBound")
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """lowest <= (boundaries of a unit crossed from `base` to the right row) <= highest; None is no limit.
+    """lowest <= boundaries of a unit crossed from `base` to the right row <= highest.
 
-    `base` is the column of the left rows with the timestamp meant, `<alias>.$ts`. Boundaries lie at
-    every whole number of `unit_ticks` from `origin_ticks` (`asa.md` 2.8, A-25).
+    Boundaries lie at every whole number of `unit_ticks` from `origin_ticks` (`asa.md` 2.8, A-25).
+
+    base: the column of the left rows with the timestamp meant, `<alias>.$ts`
+    unit_ticks: the unit
+    origin_ticks: one of the boundaries
+    lowest: the least number; None: no limit
+    highest: the largest number; None: no limit
     """
 
     base: str
@@ -407,10 +427,14 @@ ANY_EVENT = -1
 @tag("MatchedValue")
 @dataclass(frozen=True, slots=True)
 class MatchedValue:
-    """What is known of the events matched so far, as the column `name`.
+    """What is known of the events matched so far, as a column.
 
+    name: the column
     function: `first`, `last`, `min` or `max` of `arg`, over the events of a variable; or `classifier`, the
         names of all variables in their order
+    variable: number of the variable; ANY_EVENT: events of all variables
+    arg: the value; None for `classifier`
+    span: where it stands in the text
     """
 
     name: str
@@ -499,9 +523,12 @@ class Output:
 @tag("Plan")
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole job. `steps` are in an order in which each reads only earlier ones.
+    """A whole job.
 
+    steps: the steps by name, each after those it reads
+    outputs: the outputs with their rows
     inputs: the streams that are read
+    compatibility_level: such as `1.2`
     references: the reference inputs
     """
 

@@ -32,9 +32,11 @@ _EXTREMES = frozenset(("min", "max"))
 class Extreme:
     """MIN or MAX of a field of an input as it arrives.
 
+    function: `min` or `max`
+    input: the input
+    field: names from the top of the event downwards
+    times_events: the field is what TIMESTAMP BY reads, as it is or cast to datetime
     span: the call
-
-    times_events: the field is what TIMESTAMP BY reads, as it is or cast to datetime.
     """
 
     function: str

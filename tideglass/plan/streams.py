@@ -43,9 +43,11 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Where rows of equal keys meet: a level, and the columns they are spread by there.
+    """Where rows of equal keys meet.
 
-    sent: they must be sent there; else they are there already
+    level: the level
+    routing: the columns by whose hash rows are spread there
+    sent: they must be sent there; otherwise they are there already
     aligned: as of a Stream
     """
 

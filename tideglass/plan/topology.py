@@ -34,7 +34,14 @@ from tideglass.plan.specs import (
 @tag("Reader")
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One way to read an input: its timestamp, substreams and all that follows from them."""
+    """One way to read an input: its timestamp, its substreams and its policies.
+
+    id: its number in the topology
+    input: the name of the input
+    timestamp: TIMESTAMP BY; None: arrival time
+    over: keys of TIMESTAMP BY ... OVER; empty: no substreams
+    policies: its time policies
+    """
 
     id: int
     input: str
@@ -94,7 +101,14 @@ class PartialOp:
 @tag("SendOp")
 @dataclass(frozen=True, slots=True)
 class SendOp:
-    """Sends rows to key groups of a higher level. `keys` empty: all rows to one key group."""
+    """Sends rows to key groups of a higher level.
+
+    id: the operator's id
+    level: the level it runs on
+    source: the id of the operator it reads, of the same level
+    to_level: the level it sends to
+    keys: columns by whose hash rows are spread; empty: all rows go to one key group
+    """
 
     id: int
     level: int
@@ -125,7 +139,13 @@ class ReceiveOp:
 @tag("WindowOp")
 @dataclass(frozen=True, slots=True)
 class WindowOp:
-    """Windows and aggregates over the partials of `sources`; the stateful operator of a stage."""
+    """Windows and aggregates over partials; the stateful operator of a stage.
+
+    id: the operator's id
+    level: its level
+    sources: the ids of the operators it reads
+    spec: the GROUP BY
+    """
 
     id: int
     level: int
@@ -136,9 +156,13 @@ class WindowOp:
 @tag("AnalyticOp")
 @dataclass(frozen=True, slots=True)
 class AnalyticOp:
-    """Analytic functions over the rows of `sources`, which it hands on with their values; stateful.
+    """Analytic functions over rows, which it hands on with their values; stateful.
 
-    `specs` name columns of those rows; see `operators.analytic.functions`.
+    id: the operator's id
+    level: its level
+    sources: the ids of the operators it reads
+    specs: the functions; they name columns of the rows (`operators.analytic.functions`)
+    substreams: rows have `$substream`
     """
 
     id: int
@@ -151,7 +175,13 @@ class AnalyticOp:
 @tag("PatternOp")
 @dataclass(frozen=True, slots=True)
 class PatternOp:
-    """The rows of the matches among the rows of `sources`; keeps the events a match may yet be made of."""
+    """A row for each match among the rows; keeps the events a match may still be made of.
+
+    id: the operator's id
+    level: its level
+    sources: the ids of the operators it reads
+    spec: the pattern
+    """
 
     id: int
     level: int
@@ -185,7 +215,14 @@ class ApplyOp:
 @tag("JoinOp")
 @dataclass(frozen=True, slots=True)
 class JoinOp:
-    """Pairs of the rows of `left` and `right`; keeps the rows of both sides."""
+    """Pairs of the rows of two sides; keeps the rows of both.
+
+    id: the operator's id
+    level: its level
+    left: the ids of the operators of the left side
+    right: the ids of the operators of the right side
+    spec: the join
+    """
 
     id: int
     level: int
@@ -197,7 +234,13 @@ class JoinOp:
 @tag("LookupOp")
 @dataclass(frozen=True, slots=True)
 class LookupOp:
-    """The rows of `source`, each with the rows of reference data it meets; stateless, on any level."""
+    """The rows of an operator, each with the rows of reference data it meets; stateless, on any level.
+
+    id: the operator's id
+    level: its level
+    source: the id of the operator it reads, of the same level
+    spec: the join
+    """
 
     id: int
     level: int

@@ -50,7 +50,13 @@ class Window:
 @tag("Hopping")
 @dataclass(frozen=True, slots=True)
 class Hopping(Window):
-    """Windows (end - size, end] at every end = k * hop + offset from tick zero; tumbling is hop == size."""
+    """Windows (end - size, end] at every end = k * hop + offset from tick zero; tumbling is hop == size.
+
+    size_ticks: its length
+    hop_ticks: from one end to the next
+    offset_ticks: the ends are multiples of the hop plus this
+    id: of Window('id', ...); None without an id
+    """
 
     size_ticks: int
     hop_ticks: int
@@ -92,7 +98,14 @@ class Sliding(Window):
 @tag("Session")
 @dataclass(frozen=True, slots=True)
 class Session(Window):
-    """`partition_by` None: one session over all rows of the step, whatever their group (`asa.md` 3.5)."""
+    """A session window.
+
+    timeout_ticks: a session ends when no event follows for so long
+    max_duration_ticks: no session is longer
+    partition_by: each combination of these values has sessions of its own; None: one session over all rows
+        of the step, whatever their group (`asa.md` 3.5)
+    id: of Window('id', ...); None without an id
+    """
 
     timeout_ticks: int
     max_duration_ticks: int

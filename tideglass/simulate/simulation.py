@@ -36,7 +36,13 @@ _STYLE = {decision: "red" for decision in Decision if not decision.kept} | {Deci
 
 @dataclass(frozen=True, slots=True)
 class SimulatedEvent:
-    """An event of one partition. `event_time_ticks` None: TIMESTAMP BY gave no time; `key` None: no key."""
+    """An event of one partition.
+
+    label: what it is called in the table
+    event_time_ticks: what TIMESTAMP BY reads; None: no time
+    arrival_time_ticks: when it arrived
+    key: the substream; None: no key
+    """
 
     label: str
     event_time_ticks: int | None
@@ -72,7 +78,14 @@ class SimulatedRow:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """The events of one partition in arrival order, and where the policies placed them."""
+    """The events of one partition in the order of arrival, and what the policies decided.
+
+    events: the events
+    policies: the time policies
+    substreams: the events have substreams
+    placed: decisions and system timestamps of the events
+    trace: the watermark before and after each event
+    """
 
     events: Sequence[SimulatedEvent]
     policies: Policies

@@ -34,9 +34,14 @@ SORTABLE = (Type.BIGINT, Type.FLOAT, Type.DATETIME)
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """SQL of the values of a column by family (NULL for values of others); `refused` is a type or NULL.
+    """SQL of the values of a column by family; each is NULL for values of the other families. None: there
+    are no such values.
 
-    Families: whole BIGINT, float DOUBLE, datetime BIGINT ticks, bit BOOLEAN.
+    whole: BIGINT
+    float: DOUBLE
+    datetime: ticks, as BIGINT
+    bit: BOOLEAN
+    refused: the type of a value the aggregate refuses
     """
 
     whole: str | None = None
@@ -175,10 +180,12 @@ def as_ordered(column: pa.Array, type_: Type) -> tuple[pa.Array, Type]:
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
-    """SQL of a value of ORDER BY: a struct that sorts as the value does, and what tells its kind.
+    """SQL of a value of ORDER BY.
 
-    refused: the type of a value that has no place in an order, else NULL
-    number, time: whether a value is one; the two have no order among each other
+    struct: a struct that sorts as the value does
+    refused: the type of a value that has no order, else NULL; None: all have
+    number: whether a value is a number
+    time: whether a value is a time; numbers and times have no order among each other
     """
 
     struct: str

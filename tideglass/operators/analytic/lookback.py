@@ -32,11 +32,13 @@ def rows_of_keys(held: pa.Table, rows: pa.Table, keys: Sequence[str]) -> pa.Tabl
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """Rows by key. All arrays but `order`, `codes` and `ranks` are in the order of the rows.
+    """Rows by key.
 
-    order: places of the rows, sorted by key
-    codes: number of the key of each, in that order
-    ranks: how many matching rows there are up to and including each, over all keys, in that order
+    times_ticks: `$ts` of the rows, in their order
+    matching: whether a row counts, in the order of the rows
+    order: positions of the rows, sorted by key
+    codes: number of the key of each, in the order by key
+    ranks: number of matching rows up to and including each, over all keys, in the order by key
     """
 
     times_ticks: Ints

@@ -34,10 +34,13 @@ Condition = Callable[[pa.Table, OnFailure | None], Mask]
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """Key values of two tables as numbers: equal keys have equal ones.
+    """Key values of two tables as numbers: equal keys have equal numbers.
 
-    known: rows none of whose keys is NULL
-    texts: per key that is no number, the values themselves, as two different ones may share a number
+    left: a number for each row of the left table
+    right: a number for each row of the right table
+    left_known: left rows none of whose keys is NULL
+    right_known: right rows none of whose keys is NULL
+    texts: per key that is no number, the values of both sides, as two different ones may share a number
     """
 
     left: Words

@@ -32,8 +32,11 @@ def failure(places: Ints) -> Ints:
 class Ranked:
     """A column as Min and Max see it: text that looks like a number is one, NULL is nothing.
 
-    values, type: the values they give
-    kinds: what a value can be compared with
+    rows: the events
+    column: the column
+    values: the values Min and Max return
+    type: their type
+    kinds: what each value can be compared with
     ranks: the order of values of one kind
     """
 

@@ -36,7 +36,14 @@ BUCKETS_PER_WINDOW = 64
 
 @dataclass(frozen=True, slots=True)
 class PaneWindow:
-    """One hopping window (hop == size: tumbling; hop > size: gaps between windows, A-39)."""
+    """One hopping window (hop == size: tumbling; hop > size: gaps between windows, A-39).
+
+    size_ticks: its length
+    hop_ticks: from one end to the next
+    offset_ticks: the ends are multiples of the hop plus this
+    keys: columns of the grouping keys
+    substreams: rows have `$substream`
+    """
 
     size_ticks: int
     hop_ticks: int

@@ -62,7 +62,11 @@ def _per_run(values: Ints, starts: Any, reduce: Any) -> Ints:
 class SessionWindow:
     """One session window.
 
-    scope: the columns each combination of which has sessions of its own
+    timeout_ticks: a session ends when no event follows for so long
+    max_duration_ticks: no session is longer
+    scope: each combination of these columns has sessions of its own
+    keys: columns of the grouping keys
+    substreams: rows have `$substream`
     """
 
     timeout_ticks: int
