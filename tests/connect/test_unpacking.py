@@ -18,7 +18,7 @@ from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.unpacking import Unpacked
 from tideglass.connect.formats.decoded import INVALID_COMPRESSION, merge_rejected
 from tideglass.connect.reference.snapshot import FileSnapshot
-from tideglass.connect.spec import Format, InputSpec
+from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
 
@@ -169,7 +169,7 @@ def test_what_is_appended_behind_the_end_is_not_unpacked():
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
-def test_reference_data_that_is_broken_stops_the_job(tmp_path: Path, form: Format):
+def test_reference_data_that_is_broken_stops_the_job(tmp_path: Path, form: str):
     path = tmp_path / f"rows.{form}.gz"
     path.write_bytes(gzip.compress(FORMS[form])[:-4])
     snapshot = FileSnapshot.found("rows", path, form)

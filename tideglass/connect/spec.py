@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from tideglass.connect.formats.table import FORMATS
 from tideglass.core.bounds import ANYWHERE, Bounds
 
-Format = Literal["json", "csv", "parquet", "avro"]
 #: none: a file that changes otherwise than by growing is an error. rename: it may be renamed in its folder,
 #: and another appear under its name. copytruncate: it may be copied in its folder, and then be emptied.
 Rotation = Literal["none", "rename", "copytruncate"]
 ArrivalFormat = Literal["iso", "epoch_seconds", "epoch_milliseconds"]
 
-_SUFFIXES: dict[str, Format] = {
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".avro": "avro",
-}
+
+def _known_format(name: str) -> str:
+    if name not in FORMATS:
+        raise ValueError(f"the format {name!r} is not known; known are {', '.join(FORMATS)}")
+    return name
+
+
+#: The name of a row of FORMATS.
+FormatName = Annotated[str, AfterValidator(_known_format)]
 
 
 class Arrival(BaseModel):
@@ -43,16 +43,22 @@ class Arrival(BaseModel):
 class InputSpec(BaseModel):
     """A stream input that is a file, a directory of files, or a pattern (`*` and `?` in its last part).
 
-    partitions: each sub-folder is a partition of its own, or all files are one. finished: no file will
-    appear or grow any more; the input ends. delimiter: of CSV. rotation: how files take turns under one
-    name. bounds: where the files may lie, links followed. Both are no part of what the input is.
+    name: of the input in the query.
+    path: what is read.
+    format: of all files; None: as their names tell.
+    partitions: each sub-folder is a partition of its own, or all files are one.
+    arrival: the payload field with the arrival time; None: events arrive when their file was last changed.
+    delimiter: of CSV.
+    finished: no file will appear or grow any more; the input ends.
+    rotation: how files take turns under one name. No part of what the input is.
+    bounds: where the files may lie, links followed. No part of what the input is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     path: Path
-    format: Format | None = None
+    format: FormatName | None = None
     partitions: Literal["folders", "none"] = "none"
     arrival: Arrival | None = None
     delimiter: Literal[",", ";", " ", "\t", "|"] = ","
@@ -83,8 +89,11 @@ class InputSpec(BaseModel):
 class SqlSpec(BaseModel):
     """A reference input that queries a database; see `connect.reference.database`.
 
-    connection: a URI of PostgreSQL. refresh: once, or every `interval_seconds` with the whole table or with
-    what has changed, as `delta_query` tells.
+    connection: a URI of PostgreSQL.
+    snapshot_query: gives the whole table.
+    delta_query: gives what has changed since a time; None where the table is always read whole.
+    refresh: once, or every `interval_seconds` by one query or the other.
+    interval_seconds: from one reading to the next.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -99,7 +108,13 @@ class SqlSpec(BaseModel):
 class ReferenceSpec(BaseModel):
     """A reference input: a file, files by a pattern with {date} and {time}, or a query of a database.
 
-    date_format, time_format: what the two stand for in a path. bounds: as of an `InputSpec`.
+    name: of the input in the query.
+    path: the file, or a path with {date} and {time}; None where a database is queried.
+    date_format, time_format: what {date} and {time} stand for in the path.
+    format: of all files; None: as their names tell.
+    delimiter: of CSV.
+    sql: the queries; None for files.
+    bounds: where the files may lie, links followed. No part of what the input is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -108,7 +123,7 @@ class ReferenceSpec(BaseModel):
     path: Path | None = None
     date_format: str = "YYYY/MM/DD"
     time_format: str = "HH"
-    format: Format | None = None
+    format: FormatName | None = None
     delimiter: Literal[",", ";", " ", "\t", "|"] = ","
     sql: SqlSpec | None = None
     bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
@@ -122,13 +137,3 @@ def _identity(spec: InputSpec | ReferenceSpec, directory: Path) -> dict[str, Any
     """A project that is moved as a whole, its job directory inside, is the same."""
     path = None if spec.path is None else os.path.relpath(spec.path.resolve(), directory.resolve())
     return spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}
-
-
-def format_of(path: Path) -> Format | None:
-    """The format a file name tells, `.gz` aside; None when it tells none.
-
-    >>> format_of(Path("tolls.json.gz"))
-    'json'
-    """
-    name = path.name.lower().removesuffix(".gz")
-    return _SUFFIXES.get(Path(name).suffix)

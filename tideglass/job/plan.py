@@ -15,10 +15,11 @@ from typing import TypeVar
 from tideglass.bind.catalog import InputInfo, metadata_in
 from tideglass.compile import bind_query
 from tideglass.connect.files.input import FileInput
+from tideglass.connect.formats.table import format_of
 from tideglass.connect.output import OutputConnector
 from tideglass.connect.reference.pattern import is_pattern
 from tideglass.connect.source import InputConnector
-from tideglass.connect.spec import InputSpec, ReferenceSpec, format_of
+from tideglass.connect.spec import InputSpec, ReferenceSpec
 from tideglass.core.bounds import ANYWHERE
 from tideglass.core.errors import ProjectError
 from tideglass.core.file_names import folder_name

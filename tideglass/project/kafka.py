@@ -14,16 +14,15 @@ Avro takes its schema from the file `Serialization` names as `SchemaFile`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, cast
 
+from tideglass.connect.formats.table import formats_that, in_words
 from tideglass.connect.kafka.output import TopicOutput
-from tideglass.connect.kafka.topic import MOST_MESSAGES, TopicFormat, TopicInput
+from tideglass.connect.kafka.topic import MOST_MESSAGES, TopicInput
 from tideglass.project.connectors import Described, Properties
 from tideglass.project.file_reader import json_kind, read_text, text_of
 from tideglass.project.keys import objects_in
 
-_FORMATS: Mapping[str, TopicFormat] = {"json": "json", "csv": "csv", "avro": "avro"}
 _COMMON = ("BootstrapServers", "Topic", "Options")
 _STAMPS = ("LogAppendTime", "CreateTime")
 
@@ -36,7 +35,7 @@ def topic_input(described: Described) -> TopicInput:
         described.name,
         own.text("BootstrapServers"),
         own.text("Topic"),
-        _format(described),
+        _format(described, formats_that("messages")),
         described.delimiter,
         _schema(described),
         "CreateTime" if stamp == "CreateTime" else "LogAppendTime",
@@ -49,7 +48,7 @@ def topic_input(described: Described) -> TopicInput:
 def topic_output(described: Described) -> TopicOutput:
     """The topic an output file describes."""
     own = described.properties(*_COMMON, "KeyColumn", "PartitionColumn")
-    file_format, schema = _format(described), _schema(described)
+    file_format, schema = _format(described, formats_that("encode")), _schema(described)
     if file_format == "avro" and schema is None:
         described.problems.error(described.file, 'writing Avro needs "SchemaFile" in "Serialization"')
     return TopicOutput(
@@ -65,15 +64,14 @@ def topic_output(described: Described) -> TopicOutput:
     )
 
 
-def _format(described: Described) -> TopicFormat:
-    found = _FORMATS.get(described.format)
-    if found is None:
-        format_name = objects_in(described.content.get("Serialization")).get("Type")
+def _format(described: Described, known: tuple[str, ...]) -> str:
+    if described.format not in known:
+        told = objects_in(described.content.get("Serialization")).get("Type")
         described.problems.error(
-            described.file,
-            f"messages in the format {format_name!r} are not known here; use Json, Csv or Avro",
+            described.file, f"messages in the format {told!r} are not known here; use {in_words(known)}"
         )
-    return found or "json"
+        return known[0]
+    return described.format
 
 
 def _schema(described: Described) -> str | None:

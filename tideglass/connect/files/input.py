@@ -27,9 +27,10 @@ from tideglass.connect.files.rotation import (
     mark_of,
 )
 from tideglass.connect.files.seek import place_of, seek
-from tideglass.connect.files.stops import is_taken_whole, is_whole, next_stop, unread_bytes_of
+from tideglass.connect.files.stops import has_groups, is_taken_whole, is_whole, next_stop, unread_bytes_of
+from tideglass.connect.formats.table import format_of, known_ends
 from tideglass.connect.source import SeekResult, StreamInput
-from tideglass.connect.spec import Format, InputSpec, format_of
+from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
 from tideglass.core.partition_numbers import number_in
@@ -227,12 +228,12 @@ class FileInput(StreamInput):
         path = self.path_of(partition, piece.where)
         return located(path, mark_of(piece), self.spec.rotation) or path
 
-    def format_of(self, path: Path) -> Format:
+    def format_of(self, path: Path) -> str:
         found = self.spec.format or format_of(path)
         if found is None:
             raise InputError(
                 f"the input {self.spec.name!r} does not say its format, and {path.name} does not end in "
-                ".json, .csv, .parquet or .avro; give the input a format"
+                f"{known_ends()}; give the input a format"
             )
         return found
 
@@ -304,7 +305,7 @@ class FileInput(StreamInput):
         if turn.mark is not None:
             check_unchanged(self.name, path, turn.mark, finished=self.spec.finished)
         file_format, size = self.format_of(path), os.stat(path).st_size
-        if file_format == "parquet":
+        if has_groups(file_format):
             return
         if size < turn.read_to:
             raise changed(self.name, path, f"has become shorter: {size} bytes of {turn.read_to} are left")
@@ -410,7 +411,7 @@ class _Waiting:
 
     name: str
     path: Path
-    format: Format
+    format: str
     begin: int
     arrival_ticks: int
     unread_bytes: int
@@ -421,6 +422,6 @@ class _Waiting:
 
 def _mark(each: _Waiting, end: int) -> str:
     """By what a file that is taken up to `end` is known again."""
-    whole = is_whole(each.path, each.format) or each.format == "parquet"
+    whole = is_whole(each.path, each.format) or has_groups(each.format)
     size = os.stat(each.path).st_size if whole else end
     return FileMark.of(each.path, size, whole=whole).text()

@@ -16,12 +16,13 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.parquet
 
 from tideglass.connect.formats.layout import csv_bytes, parquet_table
+from tideglass.connect.formats.table import FORMATS, formats_that, function
 from tideglass.connect.output import Batch, OutputConnector
 from tideglass.core.arrays import pc
 from tideglass.core.durable import sync_folder
@@ -30,6 +31,9 @@ from tideglass.core.iso import flat, string_buffers
 from tideglass.core.rows import json_lines
 
 STAGING = "_staging"
+
+#: Writes rows to a file: rows, delimiter of CSV, the file.
+Write: TypeAlias = Callable[[pa.Table, str, BinaryIO], None]
 
 _ROWS = 1 << 17  # made into text at once: tens of megabytes, far below the 2 GB a column can hold
 #: Of a sender in the name of a file: batch, generation, digest and attempt stand beside it.
@@ -40,7 +44,7 @@ _MOST_CHARACTERS = 120
 class FileOutput(OutputConnector):
     """A directory of files, one or more per batch.
 
-    path: the directory. format: one of WRITERS. delimiter: of CSV.
+    path: the directory. format: one of FORMATS that is written. delimiter: of CSV.
     """
 
     name: str
@@ -49,9 +53,10 @@ class FileOutput(OutputConnector):
     delimiter: str = ","
 
     def __post_init__(self) -> None:
-        if self.format not in WRITERS:
+        known = formats_that("write")
+        if self.format not in known:
             raise OutputError(
-                f"the output {self.name!r} has the format {self.format!r}; known are {', '.join(WRITERS)}"
+                f"the output {self.name!r} has the format {self.format!r}; known are {', '.join(known)}"
             )
 
     def own_folder(self) -> Path:
@@ -66,11 +71,12 @@ class FileOutput(OutputConnector):
         if rows.num_rows == 0:
             return pa.table({"part": [part], "temporary": [""]})
         staging = self.path / STAGING
+        write = cast("Write", function(FORMATS[self.format].write or ""))
         temporary = staging / f"{part}-{uuid.uuid4().hex[:8]}.{self.format}"
         try:
             staging.mkdir(parents=True, exist_ok=True)
             with open(temporary, "wb") as file:
-                WRITERS[self.format](rows, self.delimiter, file)
+                write(rows, self.delimiter, file)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -155,25 +161,17 @@ def part_name(sender: str) -> str:
     return f"{plain[:_MOST_CHARACTERS]}-{digest[:16]}"
 
 
-def _write_json(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
+def write_json(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
     for at in range(0, table.num_rows, _ROWS):
         file.write(_ended_lines(table.slice(at, _ROWS)))
 
 
-def _write_csv(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
+def write_csv(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
     file.write(csv_bytes(table, delimiter))
 
 
-def _write_parquet(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
+def write_parquet(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
     cast("Any", pyarrow.parquet).write_table(parquet_table(table), file)
-
-
-#: How rows are written, by format, which is also how names of files end.
-WRITERS: dict[str, Callable[[pa.Table, str, BinaryIO], None]] = {
-    "json": _write_json,
-    "csv": _write_csv,
-    "parquet": _write_parquet,
-}
 
 
 def _ended_lines(table: pa.Table) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from tideglass.connect.formats.json.document import next_beginning, parts_of
 from tideglass.connect.formats.json.several import decode_lines
 from tideglass.connect.formats.json.text import is_document, newlines, texts_between
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
+from tideglass.connect.formats.table import FORMATS, function
 from tideglass.connect.spec import Arrival
 from tideglass.core import profile
 from tideglass.core.arrays import Bytes, Ints
@@ -50,12 +51,28 @@ LONGEST_ROW_BYTES = 1 << 28
 OFFSET_BITS = 40
 
 
+#: Reads a part of a file: piece, file (unpacked), fields that are asked for, compatibility level. Gives the
+#: events block by block, each with the bytes it has read; `$line` of an event is its place in the file.
+Read: TypeAlias = Callable[["FilePiece", ByteReader, Fields, str], Iterator[tuple[Decoded, int]]]
+#: Decodes lines: texts, the place of each in its file, fields that are asked for, compatibility level.
+DecodeLines: TypeAlias = Callable[[pa.Array, Ints, Fields, str], Decoded]
+
+
 @dataclass(frozen=True, slots=True)
 class FilePiece:
-    """Bytes [begin, end) of a file, or row groups of Parquet; `ordinal` counts the partition's pieces.
+    """A part of a file.
 
-    file: the path below that of the input's partition, the same wherever the input lies. input, mark: whose
-    file it is and by what it is known; None where it need not be. may_be_copied: its content alone counts.
+    path: where the file is.
+    format: a name of FORMATS.
+    begin, end: the part, `end` excluded: in bytes, or in groups of rows.
+    ordinal: counts the pieces of the partition.
+    arrival_time_ticks: when the events arrived, where none says its own time.
+    delimiter: of CSV.
+    arrival: the field that says when an event arrived; None: see `arrival_time_ticks`.
+    file: the path below that of the input's partition, the same wherever the input lies.
+    input: whose file it is.
+    mark: by what the file is known again; None where it need not be.
+    may_be_copied: the content of the file alone counts.
     """
 
     path: str
@@ -115,18 +132,10 @@ def _chunk(decoded: Decoded, bytes_read: int, piece: FilePiece, fields: Fields) 
 
 
 def _decoded(piece: FilePiece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
-    if piece.format == "parquet":
-        yield from _parquet(piece, fields, level)
-        return
+    read = cast("Read", function(FORMATS[piece.format].read))
     with open(piece.path, "rb") as raw:
         packed = Unpacked(raw, piece.end) if is_compressed(piece.path) else None
-        file: ByteReader = raw if packed is None else packed
-        if piece.format == "csv":
-            yield from _csv(piece, file, packed is not None, fields, level)
-        elif piece.format == "avro":
-            yield from _avro(piece, file, fields, level)
-        else:
-            yield from _json(piece, file, packed is not None, fields, level)
+        yield from read(piece, raw if packed is None else packed, fields, level)
         if packed is not None and packed.broken is not None:
             refusals = Refusals()
             message = f"the file is not valid gzip: {packed.broken}"
@@ -139,24 +148,40 @@ def decode_nothing(fields: Fields, level: str, refusals: Refusals) -> Decoded:
     return Decoded(decode_json(pa.array([], pa.string()), fields, level).table, refusals.all())
 
 
-# ---------------------------------------------------------------- JSON
+# ---------------------------------------------------------------- lines
 
 
-def _json(
-    piece: FilePiece, file: ByteReader, compressed: bool, fields: Fields, level: str
+def read_lines(
+    piece: FilePiece, file: ByteReader, fields: Fields, level: str, decode: DecodeLines
 ) -> Iterator[tuple[Decoded, int]]:
-    end = None if compressed else piece.end
-    if piece.begin == 0 and is_document(file.read(min(HEAD_BYTES, HEAD_BYTES if end is None else end))):
-        file.seek(0)
-        yield from _document(piece, file, end, fields, level)
-        return
+    """The events of a piece whose lines are events each, or several, as `decode` says."""
     file.seek(piece.begin)
-    for data, bounds, offset in _blocks(file, piece.begin, end, _line_bounds, piece.path):
+    for data, bounds, offset in _blocks(file, piece.begin, _end(piece), _line_bounds, piece.path):
         if len(bounds) == 0:
             yield decode_nothing(fields, level, _too_long(offset)), 0
         for part in _even_parts(bounds):
             texts = texts_between(data, part)
-            yield decode_lines(texts, part[:-1] + offset, fields, level), int(part[-1] - part[0])
+            yield decode(texts, part[:-1] + offset, fields, level), int(part[-1] - part[0])
+
+
+def _end(piece: FilePiece) -> int | None:
+    """Where the piece ends; None for a compressed file, which is read to its end."""
+    return None if is_compressed(piece.path) else piece.end
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def read_json(
+    piece: FilePiece, file: ByteReader, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
+    """The events of lines, or of a document."""
+    end = _end(piece)
+    if piece.begin == 0 and is_document(file.read(min(HEAD_BYTES, HEAD_BYTES if end is None else end))):
+        file.seek(0)
+        yield from _document(piece, file, end, fields, level)
+    else:
+        yield from read_lines(piece, file, fields, level, decode_lines)
 
 
 def _document(
@@ -285,10 +310,9 @@ def _is_whole(file: ByteReader, row: Bytes) -> bool:
 # ---------------------------------------------------------------- CSV
 
 
-def _csv(
-    piece: FilePiece, file: ByteReader, compressed: bool, fields: Fields, level: str
-) -> Iterator[tuple[Decoded, int]]:
-    end = None if compressed else piece.end
+def read_csv(piece: FilePiece, file: ByteReader, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+    """The events of rows below a header."""
+    end = _end(piece)
     head, header, reason, length = b"", None, "", HEAD_BYTES
     while header is None and not reason:
         more = file.read(length)
@@ -339,7 +363,9 @@ def _refused_rows(
 # ---------------------------------------------------------------- Avro
 
 
-def _avro(piece: FilePiece, file: ByteReader, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+def read_avro(
+    piece: FilePiece, file: ByteReader, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
     """The events of an object container; where it breaks off, what stands behind counts as one refusal."""
     place = 0
     blocks = container_blocks(cast("Any", file))
@@ -366,7 +392,10 @@ def _avro(piece: FilePiece, file: ByteReader, fields: Fields, level: str) -> Ite
 # ---------------------------------------------------------------- Parquet
 
 
-def _parquet(piece: FilePiece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
+def read_parquet(
+    piece: FilePiece, raw: ByteReader, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
+    """The events of row groups; Arrow opens the file itself."""
     try:
         file = cast("Any", pyarrow.parquet).ParquetFile(piece.path)
         columns = wanted_columns(file.schema_arrow.names, fields)

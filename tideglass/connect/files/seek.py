@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow.parquet
 
 from tideglass.connect.files.reading import OFFSET_BITS
-from tideglass.connect.files.stops import HEAD_BYTES, holds_document, is_whole
+from tideglass.connect.files.stops import HEAD_BYTES, has_groups, is_whole, may_hold_document
+from tideglass.connect.formats.table import FORMATS
 from tideglass.connect.source import SeekResult
 from tideglass.core.events import Fields
 from tideglass.core.positions import Piece, Position
@@ -60,11 +61,11 @@ def _cut(source: FileInput, partition: str, piece: Piece, place: int) -> tuple[i
     """Where to begin in a file so that the event at `place` is read, and the place that then comes first."""
     file_format = source.format_of(source.path_of(partition, piece.where))
     path = source.file_of(partition, piece)
-    if file_format == "parquet":
+    if has_groups(file_format):
         return _row_group(path, place)
-    if is_whole(path, file_format) or (file_format == "json" and holds_document(path, path.stat().st_size)):
+    if is_whole(path, file_format) or may_hold_document(path, file_format, path.stat().st_size):
         return 0, 0
-    begin = _line_begin(path, place) if file_format == "json" else place
+    begin = _line_begin(path, place) if FORMATS[file_format].parts == "lines" else place
     return begin, begin
 
 

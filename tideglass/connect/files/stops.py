@@ -18,6 +18,7 @@ import pyarrow.parquet
 
 from tideglass.connect.formats.csv import row_bounds
 from tideglass.connect.formats.json.text import BLANKS, BYTE_ORDER_MARK, is_document, layout_of
+from tideglass.connect.formats.table import FORMATS
 
 HEAD_BYTES = 1 << 16
 _BLOCK = 1 << 16
@@ -31,18 +32,23 @@ def is_compressed(path: str | Path) -> bool:
 
 def is_whole(path: str | Path, file_format: str) -> bool:
     """Whether a file of any content can only be read from its start."""
-    return file_format == "avro" or is_compressed(path)
+    return FORMATS[file_format].parts == "whole" or is_compressed(path)
 
 
-def holds_document(path: str | Path, size: int) -> bool:
-    """Whether a JSON file is a document rather than lines, judged by its first `size` bytes only."""
-    return is_document(_head(path, size))
+def has_groups(file_format: str) -> bool:
+    """Whether places in a file count groups of rows instead of bytes."""
+    return FORMATS[file_format].parts == "groups"
+
+
+def may_hold_document(path: str | Path, file_format: str, size: int) -> bool:
+    """Whether a file is a document rather than lines, judged by its first `size` bytes only."""
+    return FORMATS[file_format].documents and is_document(_head(path, size))
 
 
 def is_taken_whole(path: str | Path, file_format: str, size: int) -> bool:
     """Whether a file is read as a whole and once, judged by its first `size` bytes only."""
-    whole = file_format == "parquet" or is_whole(path, file_format)
-    return whole or (file_format == "json" and holds_document(path, size))
+    whole = has_groups(file_format) or is_whole(path, file_format)
+    return whole or may_hold_document(path, file_format, size)
 
 
 def _head(path: str | Path, size: int) -> bytes:
@@ -60,12 +66,12 @@ def _is_closed(path: str | Path, size: int) -> bool:
 
 def unread_bytes_of(path: Path, file_format: str, read_to: int | None, status: os.stat_result) -> int:
     """Bytes of a file behind `read_to` (None: never read) that may hold rows."""
-    if file_format == "parquet":
+    if has_groups(file_format):
         sizes = row_group_bytes(str(path), status.st_size, status.st_mtime_ns)
         return sum(sizes[read_to or 0 :])
     if read_to is None or status.st_size == read_to:
         return status.st_size - (read_to or 0)
-    if is_whole(path, file_format) or (file_format == "json" and holds_document(path, status.st_size)):
+    if is_whole(path, file_format) or may_hold_document(path, file_format, status.st_size):
         return 0
     return max(0, status.st_size - read_to)
 
@@ -79,7 +85,7 @@ def next_stop(
     """
     status = os.stat(path)
     size = status.st_size
-    if file_format == "parquet":
+    if has_groups(file_format):
         groups = row_group_bytes(str(path), size, status.st_mtime_ns)
         stop, used = begin, 0
         while stop < len(groups) and (room is None or used == 0 or used < room):
@@ -88,7 +94,7 @@ def next_stop(
         return stop, used
     if is_whole(path, file_format):
         return size, size - begin
-    if file_format == "json" and begin == 0:
+    if FORMATS[file_format].documents and begin == 0:
         layout = layout_of(_head(path, size))
         if layout is None and not finished:
             return 0, 0
@@ -98,7 +104,7 @@ def next_stop(
     if target == size and finished:
         return size, size - begin
     with open(path, "rb") as file:
-        if file_format == "csv":
+        if FORMATS[file_format].parts == "rows":
             stop = _last_row_end(file, begin, target, size, delimiter)
         else:
             stop = _line_end_before(file, begin, target) or _line_end_after(file, target, size)

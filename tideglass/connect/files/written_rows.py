@@ -10,7 +10,7 @@ from typing import Any, cast
 import pyarrow.parquet
 
 from tideglass.connect.formats.parquet import decode_parquet
-from tideglass.connect.spec import format_of
+from tideglass.connect.formats.table import format_of
 from tideglass.core.errors import OutputError
 from tideglass.core.events import Fields
 from tideglass.core.rows import rows_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,11 @@ from tideglass.connect.formats.avro import decode_avro
 from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
 from tideglass.connect.formats.decoded import INVALID_HEADER, LINE, Decoded, Refusals, merge_rejected
 from tideglass.connect.formats.json.several import decode_payloads
+from tideglass.connect.formats.table import FORMATS, formats_that, function, in_words
 from tideglass.core.arrays import Bytes, Ints, pc
 from tideglass.core.columns import unify
+from tideglass.core.errors import InputError
 from tideglass.core.events import Fields, Rejected
-
-MessageFormat = Literal["json", "csv", "avro"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,23 @@ class Payload:
 
     json: one, or several as a file would hold them. csv: a header, which every message has, and a row each.
     avro: one in plain Avro, as `avro_schema` (JSON text) says; without it an object container.
+    Raises InputError for a format that is not read from messages.
     """
 
-    format: MessageFormat = "json"
+    format: str = "json"
     delimiter: str = ","
     avro_schema: str | None = None
+
+    def __post_init__(self) -> None:
+        known = formats_that("messages")
+        if self.format not in known:
+            raise InputError(
+                f"messages in the format {self.format!r} are not known here; use {in_words(known)}"
+            )
+
+
+#: The events of messages (binary, or text), and the message of each event by its `$line`.
+DecodeMessages: TypeAlias = Callable[[pa.Array, Payload, Fields, str], tuple[Decoded, Ints]]
 
 
 def decode_messages(
@@ -40,13 +52,20 @@ def decode_messages(
 
     A message without a payload holds no event. What is refused tells the first message, not event, of it.
     """
-    if payload.format == "avro":
-        messages = cast("list[bytes | None]", payloads.cast(pa.binary()).to_pylist())
-        return decode_avro(messages, payload.avro_schema, fields, level)
-    if payload.format == "csv":
-        return _csv(payloads.cast(pa.binary()), payload.delimiter, fields, level)
+    decode = cast("DecodeMessages", function(FORMATS[payload.format].messages or ""))
+    return decode(payloads, payload, fields, level)
+
+
+def json_messages(payloads: pa.Array, payload: Payload, fields: Fields, level: str) -> tuple[Decoded, Ints]:
+    """Messages of one event or more each, as a file would hold them."""
     decoded, message_of = decode_payloads(payloads, fields, level)
     return Decoded(decoded.table, _by_message(decoded.rejected, message_of)), message_of
+
+
+def avro_messages(payloads: pa.Array, payload: Payload, fields: Fields, level: str) -> tuple[Decoded, Ints]:
+    """Messages of one event each, or object containers."""
+    messages = cast("list[bytes | None]", payloads.cast(pa.binary()).to_pylist())
+    return decode_avro(messages, payload.avro_schema, fields, level)
 
 
 def _by_message(rejected: Sequence[Rejected], message_of: Ints) -> tuple[Rejected, ...]:
@@ -66,7 +85,9 @@ class _Rows:
     message_of: Ints
 
 
-def _csv(payloads: pa.Array, delimiter: str, fields: Fields, level: str) -> tuple[Decoded, Ints]:
+def csv_messages(payloads: pa.Array, payload: Payload, fields: Fields, level: str) -> tuple[Decoded, Ints]:
+    """Messages of a header and rows each."""
+    payloads, delimiter = payloads.cast(pa.binary()), payload.delimiter
     refusals = Refusals()
     groups = _by_header(payloads, delimiter, refusals)
     every = np.concatenate([np.zeros(0, np.int64), *(group.message_of for group in groups)])

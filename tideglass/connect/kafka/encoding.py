@@ -13,7 +13,7 @@ import io
 import json
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import fastavro
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from tideglass.connect.formats.csv import row_bounds
 from tideglass.connect.formats.layout import csv_bytes, spread
+from tideglass.connect.formats.table import FORMATS, function
 from tideglass.core.arrays import pc
 from tideglass.core.columns import to_variant
 from tideglass.core.errors import OutputError
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 avro = cast("Any", fastavro)  # compiled; its functions carry no types
 
+#: Rows as the values of messages.
+Encode: TypeAlias = Callable[[pa.Table, "TopicOutput"], pa.Array]
+
 RECORD_SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32())])
 
 _TICKS_OF_TIMESTAMP = {"timestamp-millis": 10_000, "timestamp-micros": 10}
@@ -49,29 +53,27 @@ def records(table: pa.Table, spec: TopicOutput) -> pa.Table:
     Raises OutputError for a column that is not there or holds no partition, and for a row that does not fit
     the Avro schema.
     """
-    shown = spread(table) if spec.format == "csv" or spec.key or spec.partition else table
-    columns = [_keys(shown, spec), _values(table, spec), _partitions(shown, spec)]
+    shown = spread(table) if spec.key or spec.partition else table
+    encode = cast("Encode", function(FORMATS[spec.format].encode or ""))
+    columns = [_keys(shown, spec), encode(table, spec), _partitions(shown, spec)]
     return pa.table(columns, schema=RECORD_SCHEMA)
 
 
-def _values(table: pa.Table, spec: TopicOutput) -> pa.Array:
-    match spec.format:
-        case "json":
-            return json_lines(table).cast(pa.binary())
-        case "csv":
-            return _csv(table, spec.delimiter)
-        case "avro":
-            return _avro(table, spec)
+def encode_json(table: pa.Table, spec: TopicOutput) -> pa.Array:
+    """A row as an object."""
+    return json_lines(table).cast(pa.binary())
 
 
-def _csv(table: pa.Table, delimiter: str) -> pa.Array:
-    body = csv_bytes(table, delimiter)
-    bounds = row_bounds(np.frombuffer(body, np.uint8), delimiter).tolist()
+def encode_csv(table: pa.Table, spec: TopicOutput) -> pa.Array:
+    """A header and a row each."""
+    body = csv_bytes(table, spec.delimiter)
+    bounds = row_bounds(np.frombuffer(body, np.uint8), spec.delimiter).tolist()
     header = body[: bounds[1]]
     return pa.array([header + body[start:end] for start, end in pairwise(bounds[1:])], pa.binary())
 
 
-def _avro(table: pa.Table, spec: TopicOutput) -> pa.Array:
+def encode_avro(table: pa.Table, spec: TopicOutput) -> pa.Array:
+    """A row in plain Avro. Raises OutputError for one that does not fit the schema."""
     if spec.avro_schema is None:
         raise OutputError(f"the output {spec.name!r} writes Avro and names no schema")
     schema = avro.parse_schema(json.loads(spec.avro_schema))

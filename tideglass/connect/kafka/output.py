@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tideglass.connect.environment import resolved
-from tideglass.connect.kafka.topic import TopicFormat
 from tideglass.connect.output import Batch, OutputConnector
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class TopicOutput(OutputConnector):
     name: str
     servers: str
     topic: str
-    format: TopicFormat = "json"
+    format: str = "json"
     delimiter: str = ","
     avro_schema: str | None = None
     key: str | None = None

@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 from tideglass.connect.source import InputConnector
 
-TopicFormat = Literal["json", "csv", "avro"]
-
 #: Messages of a batch at most, unless a project says otherwise: a batch is put into order in memory. One of a
 #: million took 4.3 s where one of four messages took 0.8 s, so half as many would be dearer. A power of two,
 #: as Spark rounds each partition's share down: of a whole multiple of the limit, as made recordings are, some
@@ -50,7 +48,7 @@ class TopicInput(InputConnector):
     name: str
     servers: str
     topic: str
-    format: TopicFormat = "json"
+    format: str = "json"
     delimiter: str = ","
     avro_schema: str | None = None
     arrival: Literal["LogAppendTime", "CreateTime"] = "LogAppendTime"

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tideglass.connect.formats.table import format_of, known_ends
 from tideglass.connect.reference.pattern import PathPattern, is_pattern
 from tideglass.connect.reference.snapshot import FileSnapshot
-from tideglass.connect.spec import Format, ReferenceSpec, format_of
+from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
 
 
@@ -54,11 +55,11 @@ class FileReference:
             )
         return FileSnapshot.found(self.name, path, self._format(path), self.spec.delimiter, effective_ticks)
 
-    def _format(self, path: Path) -> Format:
+    def _format(self, path: Path) -> str:
         found = self.spec.format or format_of(path)
         if found is None:
             raise InputError(
                 f"the reference input {self.name!r} does not say its format, and {path.name} does not end in "
-                ".json, .csv, .parquet or .avro; give the input a format"
+                f"{known_ends()}; give the input a format"
             )
         return found

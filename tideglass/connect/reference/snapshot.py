@@ -15,11 +15,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from tideglass.connect.files.reading import FilePiece, read_piece
-from tideglass.connect.files.stops import is_compressed
+from tideglass.connect.files.stops import has_groups, is_compressed
 from tideglass.connect.files.unpacking import Unpacked
 from tideglass.connect.formats.decoded import LINE, Decoded
 from tideglass.connect.formats.json.decode import decode_json
-from tideglass.connect.spec import Format
+from tideglass.connect.formats.table import FORMATS
 from tideglass.core.columns import unify
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields, Rejected
@@ -70,7 +70,7 @@ class FileSnapshot:
 
     effective_ticks: int
     path: str
-    format: Format
+    format: str
     delimiter: str
     size: int
     modified_ns: int
@@ -80,7 +80,7 @@ class FileSnapshot:
         cls,
         name: str,
         path: Path,
-        file_format: Format,
+        file_format: str,
         delimiter: str = ",",
         effective_ticks: int | None = None,
     ) -> FileSnapshot:
@@ -119,7 +119,7 @@ class FileSnapshot:
 
     def _piece(self) -> FilePiece:
         groups = self.size
-        if self.format == "parquet":
+        if has_groups(self.format):
             import pyarrow.parquet as pq
 
             try:
@@ -130,7 +130,7 @@ class FileSnapshot:
 
     def _place(self, refused: Rejected) -> str:
         """Where the first refused row is: its line, or its number in a Parquet or Avro file."""
-        if self.format in ("parquet", "avro"):
+        if FORMATS[self.format].parts in ("groups", "whole"):
             return f"{self.path}, row {refused.first_line + 1}"
         with open(self.path, "rb") as raw:
             file = Unpacked(raw, self.size) if is_compressed(self.path) else raw

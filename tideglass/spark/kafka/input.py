@@ -18,7 +18,7 @@ from pyspark.sql import functions as fn
 
 from tideglass.connect.environment import resolved
 from tideglass.connect.formats.avro import checked_schema
-from tideglass.connect.formats.payloads import MessageFormat, Payload
+from tideglass.connect.formats.payloads import Payload
 from tideglass.connect.kafka.topic import FETCHING, STARTING_OPTIONS, TopicInput
 from tideglass.core.errors import TideglassError
 from tideglass.spark.connector import CONNECTOR, JARS
@@ -35,7 +35,7 @@ def kafka(
     spark: SparkSession,
     topic: str,
     bootstrap_servers: str,
-    format: MessageFormat = "json",
+    format: str = "json",
     options: Mapping[str, str] | None = None,
     *,
     create_time: bool = False,
