@@ -9,12 +9,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from tideglass.connect.formats.avro import container_blocks
 from tideglass.connect.formats.parquet import json_text
+from tideglass.connect.formats.table import FORMATS
 from tideglass.core.errors import ProjectError
+from tideglass.core.events import Fields
+from tideglass.core.types import PAYLOAD
 from tideglass.project.file_reader import json_kind
 
 Row = dict[str, Any]
@@ -26,10 +30,10 @@ def read_rows(path: Path, file_format: str | None = None, delimiter: str = ",") 
     Raises ProjectError with the file, the place in it and what was expected there.
     """
     chosen = file_format or path.suffix.lower().removeprefix(".")
-    if chosen == "parquet":
-        return _parquet_rows(path)
-    if chosen == "avro":
-        return _avro_rows(path)
+    if chosen in _READERS:
+        return _READERS[chosen](path)
+    if chosen in FORMATS and chosen not in ("json", "csv"):
+        return _decoded_rows(path, chosen, delimiter)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -109,6 +113,23 @@ def _avro_rows(path: Path) -> list[Row]:
         raise ProjectError(f"{path}: not an Avro file: {error}") from error
 
 
+def _decoded_rows(path: Path, file_format: str, delimiter: str) -> list[Row]:
+    """The events that a job would read in a file of a format."""
+    from tideglass.connect.files.reading import FilePiece, read_piece
+
+    rows: list[Row] = []
+    piece = FilePiece(str(path), file_format, 0, path.stat().st_size, 0, 0, delimiter)
+    for chunk in read_piece(piece, Fields(whole=True)):
+        for refused in chunk.rejected:
+            raise ProjectError(f"{path}: {refused.message}")
+        rows += [cast("Row", json.loads(text)) for text in chunk.table[PAYLOAD].to_pylist()]
+    return rows
+
+
 def _plain(row: Row) -> Row:
     """The row with values that JSON has: times as ISO text, bytes as base64."""
     return cast("Row", json.loads(json_text(row)))
+
+
+#: Formats whose columns have types that test data keeps.
+_READERS: Mapping[str, Callable[[Path], list[Row]]] = {"parquet": _parquet_rows, "avro": _avro_rows}
