@@ -10,6 +10,7 @@ from rich.console import Console
 
 from tideglass.cli.profile import profile_tables
 from tideglass.engine.messages import Kind
+from tideglass.engine.profiled import TASK_PROFILE
 from tideglass.ingress.reports import BatchReports
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import OUTPUTS, OUTSIDE, TASKS, Profile, Share, shown_shares
@@ -29,7 +30,7 @@ def profile_of_local_run() -> Profile:
     messages = LocalDriver(topology, profile=True).run(partition_batches(topology, {"i": ROWS}), final=True)
     for message in messages:
         if message.kind is Kind.PROFILE:
-            profile.take_task(message.json())
+            profile.take_task(TASK_PROFILE.of_body(message.body))
     return profile
 
 

@@ -53,7 +53,7 @@ from tideglass.local import rows_by_output
 from tideglass.operators.state.store import MemoryState
 from tideglass.project.project import ProjectInput, load_project
 from tideglass.spark.file_source import JobReader, SourceJob
-from tideglass.spark.kafka.query import ControlJob, ControlReader
+from tideglass.spark.kafka.control_source import ControlJob, ControlReader
 from tideglass.spark.key_numbers import key_numbers
 from tideglass.testing import rows_in_order
 

@@ -20,7 +20,7 @@ from tideglass.connect.spec import Arrival, InputSpec
 from tideglass.core.errors import StateError
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.engine.exchange import RowSink
-from tideglass.engine.messages import OUTPUT_KINDS, Kind, Message
+from tideglass.engine.messages import OUTPUT_KINDS, WATERMARKS, Kind, Message
 from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.idle_periods import IdlePeriod
@@ -81,7 +81,7 @@ def messages(source: JobReader, start: dict[str, Any] | None, end: dict[str, Any
 
 def marks(of: list[Message]) -> dict[str, int]:
     """The watermark each partition tells."""
-    return {m.sender: next(iter(m.json().values())) for m in of if m.kind is Kind.WATERMARK}
+    return {m.sender: next(iter(WATERMARKS.of_body(m.body).values())) for m in of if m.kind is Kind.WATERMARK}
 
 
 def test_a_partition_at_its_end_no_longer_holds_back_the_others(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
 from tideglass.connect.reference.references import NO_REFERENCES, InlineRows, References, inline_rows
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
-from tideglass.engine.messages import Kind, Message, for_driver, json_body
+from tideglass.engine.messages import KNOWN_SNAPSHOTS, Kind, Message, for_driver
 from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
@@ -155,7 +155,7 @@ class Frames:
             fields = self.topology.fields[name]
             told: list[Message] = []
             if known is not None:
-                told.append(Message(0, 0, Kind.KNOWN, 0, "", json_body(dict(known))))
+                told.append(Message(0, 0, Kind.KNOWN, 0, "", KNOWN_SNAPSHOTS.body(known)))
             words = {Kind.END: final, Kind.REPLAYED: replayed}
             told += [Message(0, 0, kind, 0, "", b"") for kind, said in words.items() if said]
             chunks: list[list[Message]] = [[*told] for _ in range(self.shares)]

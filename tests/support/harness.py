@@ -21,7 +21,7 @@ from tideglass.core.time import parse_ticks
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.engine.exchange import RowSink, Sink
 from tideglass.engine.key_group import KeyGroupTask
-from tideglass.engine.messages import Kind, Message
+from tideglass.engine.messages import WATERMARKS, Kind, Message
 from tideglass.engine.output_filter import OutputFilter
 from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
 from tideglass.ingress.reports import BatchReports, PartitionReport
@@ -165,10 +165,10 @@ class Watched:
         marks: dict[int, list[Progress]] = {}
         for message in here:
             if message.kind is Kind.WATERMARK:
-                for send, ticks in message.json().items():
-                    came = Progress(ticks, ahead.get((int(send), message.sender)))
-                    self.told[level, key_group, int(send), message.sender] = came
-                    marks.setdefault(int(send), []).append(came)
+                for send, ticks in WATERMARKS.of_body(message.body).items():
+                    came = Progress(ticks, ahead.get((send, message.sender)))
+                    self.told[level, key_group, send, message.sender] = came
+                    marks.setdefault(send, []).append(came)
         keys = pa.array(["", *sorted(self.seen)])
         for send, told in marks.items():
             place = (level, key_group, send)

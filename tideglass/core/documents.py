@@ -6,7 +6,7 @@ format becomes the next one is written in `earlier`, and nowhere else. A field w
 out, and a field this version does not know is ignored, so that adding a field needs no new format.
 
     dataclass     an object                      Mapping[K, V]   an object
-    NamedTuple    an array                       tuple[T, ...]   an array
+    NamedTuple    an array                       tuple[T, ...], Sequence[T]   an array
     an enumeration, str, int, float, bool, None  themselves
 
 msgspec does the coding: the commands that look at a job must start at once, and it is loaded in a tenth of
@@ -77,6 +77,24 @@ class Document(Generic[T]):
     def of_text(self, text: str | bytes) -> T:
         """What `text` was given. Raises ValueError for anything else, and for another checksum."""
         return self.of_plain(unsealed(json.loads(text)))
+
+
+@dataclass(frozen=True, slots=True)
+class Plain(Generic[T]):
+    """How values of a type are coded as JSON without a format of their own.
+
+    For what one version sends to itself, and for what is part of something that has a format.
+    of: the type, of those above.
+    """
+
+    of: Any
+
+    def body(self, value: T) -> bytes:
+        return json.dumps(to_plain(value), separators=(",", ":"), sort_keys=True).encode()
+
+    def of_body(self, body: bytes) -> T:
+        """What `body` was given. Raises ValueError for anything else."""
+        return of_plain(self.of, json.loads(body))
 
 
 def to_plain(value: object) -> Any:

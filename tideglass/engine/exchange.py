@@ -11,7 +11,7 @@ from tideglass.core.columns import by_columns, unify
 from tideglass.core.events import Known
 from tideglass.core.ipc import to_bytes
 from tideglass.engine.key_groups import key_groups_of, partition_groups_of, split
-from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.engine.messages import KNOWN_SNAPSHOTS, WATERMARKS, Kind, Message
 from tideglass.operators.aggregates.grouping import stack
 from tideglass.operators.progress import Progress
 from tideglass.plan.topology import AlignedSendOp, EmitOp, PartialOp, SendOp, Topology
@@ -67,7 +67,7 @@ class Exchange:
 
     def known(self, known: Known) -> None:
         """Tell every stage that reads reference data how many snapshots count in this batch."""
-        body = json_body(dict(known))
+        body = KNOWN_SNAPSHOTS.body(known)
         self._forwarded += [
             Message(key_group, level, Kind.KNOWN, 0, self._sender, body)
             for level in self._topology.lookup_levels
@@ -132,10 +132,10 @@ class Exchange:
 
     def _mark_messages(self) -> list[Message]:
         result: list[Message] = []
-        by_level: dict[int, dict[str, int]] = {}
+        by_level: dict[int, dict[int, int]] = {}
         for op_id, progress in self._marks.items():
             op = self._send(op_id)
-            by_level.setdefault(op.to_level, {})[str(op_id)] = progress.watermark_ticks
+            by_level.setdefault(op.to_level, {})[op_id] = progress.watermark_ticks
             if progress.substreams is not None and progress.substreams.num_rows:
                 body = to_bytes(progress.substreams)
                 result += [
@@ -143,7 +143,7 @@ class Exchange:
                     for key_group in range(self._topology.key_groups)
                 ]
         for level, marks in by_level.items():
-            body = json_body(marks)
+            body = WATERMARKS.body(marks)
             result += [
                 Message(key_group, level, Kind.WATERMARK, 0, self._sender, body)
                 for key_group in range(self._topology.key_groups)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
-from tideglass.core.documents import of_plain, to_plain
+from tideglass.core.documents import Plain
 from tideglass.core.failing import Failed, added
 from tideglass.core.ipc import from_bytes
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.exchange import Exchange, Sink
-from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.engine.messages import KNOWN_SNAPSHOTS, WATERMARKS, Kind, Message
 from tideglass.engine.reports import STAGE_REPORT, StageReport
 from tideglass.engine.sender_watermarks import SenderWatermarks
 from tideglass.engine.stage import Stage
@@ -24,6 +23,7 @@ from tideglass.plan.topology import ReceiveOp, Topology
 
 #: Under this name the totals of the rows a stage left out are kept.
 _FAILED = "failed"
+_FAILED_ROWS: Plain[Mapping[int, Failed]] = Plain(Mapping[int, Failed])
 
 
 class KeyGroupTask:
@@ -81,11 +81,12 @@ class KeyGroupTask:
             elif message.kind is Kind.DATA:
                 chunks.setdefault(message.target, []).append((message.sender, from_bytes(message.body)))
             elif message.kind is Kind.KNOWN:
-                for name, count in message.json().items():  # inputs may have been told at different times
+                # Senders may have learnt of snapshots in different batches.
+                for name, count in KNOWN_SNAPSHOTS.of_body(message.body).items():
                     known[name] = max(count, known.get(name, 0))
             else:
-                for send, watermark_ticks in message.json().items():
-                    sender = (int(send), message.sender)
+                for send, watermark_ticks in WATERMARKS.of_body(message.body).items():
+                    sender = (send, message.sender)
                     watermarks[sender] = Progress(watermark_ticks, ahead.get(sender))
         if self.remembers and self._receives:
             sender_watermarks = SenderWatermarks.load(state_of(self._state_ids[self._receives[0].id]))
@@ -116,10 +117,7 @@ class KeyGroupTask:
         later = {self._state_ids[op_id]: each for op_id, each in later.items()}
         state = state_of(self._state_ids[self._receives[0].id])
         before = state.get(_FAILED)
-        known: Mapping[int, Failed] = (
-            {} if before is None else of_plain(Mapping[int, Failed], json.loads(before))
-        )
-        totals = added(known, later)
+        totals = added({} if before is None else _FAILED_ROWS.of_body(before), later)
         if later:
-            state.put(_FAILED, json_body(to_plain(totals)))
+            state.put(_FAILED, _FAILED_ROWS.body(totals))
         return totals

@@ -1,19 +1,19 @@
 """Messages: what travels from level to level, and at last to the driver.
 
     kind        target            body
-    CHUNK       -                 decoded events of the input partition `sender`, for the ingress of the input
-    END         -                 the input of the ingress has ended
-    REPLAYED    -                 all inputs are where the run before had brought them; what comes is new
-    DATA        SendOp id         chunk of rows for the receiving key group
-    WATERMARK   -                 JSON {send id: watermark ticks} of the sender
-    SUBSTREAMS  SendOp id         chunk (substream, watermark_ticks): those ahead of the sender's watermark
-    KNOWN       -                 JSON {reference input: snapshots that count in this batch}
-    ROWS        output ordinal    chunk of result rows
-    RECORDS     output ordinal    rows as messages for a broker: their number in 8 bytes, then a chunk
-    STAGED      output ordinal    likewise, of what an output's `stage` gave, to be published by the driver
-    WITHHELD    -                 the batch reads only what an earlier run has read: its rows are not emitted
-    REPORT      -                 JSON: counters and watermarks for people and metrics
-    PROFILE     -                 JSON: where the time of a task went
+    CHUNK       -                 FrameChunk: decoded events of the input partition `sender`, for its ingress
+    END         -                 none: the input of the ingress has ended
+    REPLAYED    -                 none: all inputs are where the run before had read them; what follows is new
+    DATA        SendOp id         Arrow table: rows for the receiving key group
+    WATERMARK   -                 WATERMARKS: the sender's watermark in ticks by SendOp id
+    SUBSTREAMS  SendOp id         Arrow table (substream, watermark_ticks): those ahead of that watermark
+    KNOWN       -                 KNOWN_SNAPSHOTS: snapshots of each reference input that count
+    ROWS        output ordinal    Arrow table: result rows
+    RECORDS     output ordinal    number of rows in 8 bytes, then an Arrow table: messages for a broker
+    STAGED      output ordinal    number of rows in 8 bytes, then what the output's `stage` made
+    WITHHELD    -                 none: the batch reads only what was read before, its rows are not emitted
+    REPORT      level of sender   PARTITION_REPORT of level 0 (`ingress.reports`), else STAGE_REPORT
+    PROFILE     level of sender   TASK_PROFILE (`engine.profiled`)
     FAILED      -                 text: a row made the query fail, so the batch must not be committed
 
 DATA, WATERMARK, SUBSTREAMS and KNOWN are for one key group of one level; a level passes on what is for a
@@ -25,20 +25,26 @@ it lies; the driver is told their number.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
+from tideglass.core.documents import Plain
 from tideglass.core.errors import EvaluationError
+from tideglass.core.events import Known
 from tideglass.plan.topology import Topology
 
 #: Bytes of the number of rows in the body of RECORDS and STAGED.
 RECORDS_HEAD = 8
 
 
+WATERMARKS: Plain[Mapping[int, int]] = Plain(Mapping[int, int])
+KNOWN_SNAPSHOTS: Plain[Known] = Plain(Known)
+
+
 class Kind(StrEnum):
+    """What a message is; its target and its body are in the table above."""
+
     CHUNK = "chunk"
     END = "end"
     REPLAYED = "replayed"
@@ -61,7 +67,15 @@ OUTPUT_KINDS = (Kind.ROWS, Kind.RECORDS, Kind.STAGED)
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One row of the exchange. `level` is the level it is for; the driver is one past the last."""
+    """One row of the exchange.
+
+    key_group: the receiver; 0 for the driver.
+    level: of the receiver; the driver is one past the last.
+    kind: says what target and body are.
+    target: see the table above; 0 where there is none.
+    sender: a scan as `input/partition`, an ingress or a key group; of chunks with a number that orders them.
+    body: as the table above says.
+    """
 
     key_group: int
     level: int
@@ -69,10 +83,6 @@ class Message:
     target: int
     sender: str
     body: bytes
-
-    def json(self) -> Any:
-        """The body of a WATERMARK, KNOWN, REPORT or PROFILE."""
-        return json.loads(self.body)
 
 
 def records_body(rows: int, chunk: bytes) -> bytes:
@@ -82,10 +92,6 @@ def records_body(rows: int, chunk: bytes) -> bytes:
 
 def records_count(body: bytes) -> int:
     return int.from_bytes(body[:RECORDS_HEAD], "little")
-
-
-def json_body(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
 
 
 def failure(topology: Topology, sender: str, error: EvaluationError) -> Message:

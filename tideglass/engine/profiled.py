@@ -1,13 +1,33 @@
-"""A task that says where its time went: its messages, and after them one of the kind PROFILE."""
+"""A task that reports where its time went: its messages, and after them one of the kind PROFILE."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
+from tideglass.core.documents import Plain
 from tideglass.core.profile import WAITING, Recorder, part, recording
-from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.engine.messages import Kind, Message
 from tideglass.plan.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class TaskProfile:
+    """Where the time of a task went.
+
+    level: of the task; 0 is the scan.
+    cpu_nanoseconds: what its process used of a core.
+    nanoseconds: of the clock, by part.
+    calls: how often each part was entered.
+    """
+
+    level: int
+    cpu_nanoseconds: int
+    nanoseconds: Mapping[str, int]
+    calls: Mapping[str, int]
+
+
+TASK_PROFILE: Plain[TaskProfile] = Plain(TaskProfile)
 
 
 def profiled(messages: Iterable[Message], topology: Topology, level: int, sender: str) -> Iterator[Message]:
@@ -24,10 +44,6 @@ def profiled(messages: Iterable[Message], topology: Topology, level: int, sender
 
 def profile_message(recorder: Recorder, topology: Topology, level: int, sender: str) -> Message:
     """A recording as a message for the driver."""
-    facts: dict[str, Any] = {
-        "level": level,
-        "cpu_nanoseconds": recorder.cpu_nanoseconds,
-        "nanoseconds": recorder.nanoseconds,
-        "calls": recorder.calls,
-    }
-    return Message(0, topology.levels + 1, Kind.PROFILE, level, sender, json_body(facts))
+    profile = TaskProfile(level, recorder.cpu_nanoseconds, recorder.nanoseconds, recorder.calls)
+    body = TASK_PROFILE.body(profile)
+    return Message(0, topology.levels + 1, Kind.PROFILE, level, sender, body)

@@ -1,30 +1,47 @@
-"""What a receiver last heard from each sender: for exchanges whose senders are silent in some batches.
+"""The last known watermark of each sender: for exchanges whose senders send nothing in some batches.
 
-An input that is not ours gives nothing in a batch without rows, so whoever waits for several inputs must
-remember how far each had come. A sender never heard from is not listed: its exchange has no watermark
-until it speaks (`asa.md` 1.6).
+An input that Spark reads sends nothing in a batch without rows, so a receiver that waits for several inputs
+must remember the watermark of each. A sender that has sent nothing yet is not listed: its exchange has no
+watermark until it does (`asa.md` 1.6).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 
+from tideglass.core.documents import Plain
 from tideglass.core.ipc import from_bytes, to_bytes
-from tideglass.engine.messages import json_body
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State
 
 _WATERMARKS = "heard"
 
 
+class _Entry(NamedTuple):
+    """The last known watermark of a sender at an exchange, as it is kept in the state.
+
+    send: id of the SendOp.
+    sender: its name.
+    watermark_ticks: for all its rows.
+    has_substreams: substreams ahead of that are kept as a value of their own.
+    """
+
+    send: int
+    sender: str
+    watermark_ticks: int
+    has_substreams: bool
+
+
+_ENTRIES: Plain[tuple[_Entry, ...]] = Plain(tuple[_Entry, ...])
+
+
 @dataclass(slots=True)
 class SenderWatermarks:
-    """The last mark of every sender, by exchange and sender; kept in the state of an operator.
+    """The last known watermark of every sender, by exchange and sender; kept in the state of an operator.
 
     The watermarks are one small value. Substreams ahead of theirs are a value each, written when they change.
     """
@@ -37,17 +54,16 @@ class SenderWatermarks:
         saved = state.get(_WATERMARKS)
         if saved is None:
             return cls(state, {})
-        entries: list[list[Any]] = json.loads(saved)
-        return cls(
-            state,
-            {
-                (send, sender): Progress(ticks, _ahead(state, send, sender) if is_ahead else None)
-                for send, sender, ticks, is_ahead in entries
-            },
-        )
+        watermarks = {
+            (each.send, each.sender): Progress(
+                each.watermark_ticks, _ahead(state, each.send, each.sender) if each.has_substreams else None
+            )
+            for each in _ENTRIES.of_body(saved)
+        }
+        return cls(state, watermarks)
 
     def take(self, watermarks: Mapping[tuple[int, str], Progress]) -> None:
-        """Replace what was known of the senders that spoke, in the state as well."""
+        """Replace what was known of these senders, in the state as well."""
         before = _listed(self.watermarks)
         for (send, sender), sender_progress in watermarks.items():
             known = self.watermarks.get((send, sender))
@@ -56,14 +72,14 @@ class SenderWatermarks:
                 self.state.put(_name(send, sender), to_bytes(sender_progress.substreams))
         after = _listed(self.watermarks)
         if after != before:
-            self.state.put(_WATERMARKS, json_body(after))
+            self.state.put(_WATERMARKS, _ENTRIES.body(after))
 
 
-def _listed(watermarks: Mapping[tuple[int, str], Progress]) -> list[list[Any]]:
-    return [
-        [send, sender, sender_progress.watermark_ticks, sender_progress.substreams is not None]
-        for (send, sender), sender_progress in sorted(watermarks.items(), key=lambda entry: entry[0])
-    ]
+def _listed(watermarks: Mapping[tuple[int, str], Progress]) -> tuple[_Entry, ...]:
+    return tuple(
+        _Entry(send, sender, progress.watermark_ticks, progress.substreams is not None)
+        for (send, sender), progress in sorted(watermarks.items(), key=lambda entry: entry[0])
+    )
 
 
 def _same(known: Progress | None, sender_progress: Progress) -> bool:

@@ -1,19 +1,18 @@
-"""How far the partitions of each input had come when a batch began, where several ingresses share an input.
+"""The watermarks of all partitions of an input before a batch, where several ingresses share the input.
 
-A partition that appears while others are under way starts at the least of their watermarks, and some of
-them are scanned elsewhere. So the driver writes down after each batch what the reports of its partitions
-said, under the number of the batch; a batch that runs again meets the same.
+A partition that appears while others are read starts at the least of their watermarks, and other ingresses
+scan some of them. So the driver writes the watermarks in the reports of a batch under the number of the
+batch; a batch that runs again reads the same ones.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tideglass.core.documents import Plain
 from tideglass.core.errors import REBUILD, damaged
-from tideglass.engine.messages import json_body
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.reports import PartitionReport
 
@@ -21,36 +20,38 @@ from tideglass.ingress.reports import PartitionReport
 Watermarks: TypeAlias = Mapping[str, Mapping[int, int]]
 
 _SENDER = "peers"
+_BY_INPUT: Plain[Mapping[str, Watermarks]] = Plain(Mapping[str, Watermarks])
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionWatermarks:
-    """The book of watermarks. Picklable; written by the driver, read by tasks."""
+    """The watermarks after each batch. Picklable; the driver writes them, tasks read them."""
 
     snapshots: Snapshots
 
     def take(self, batch: int, reports: Iterable[PartitionReport]) -> None:
-        """Write down what is known after a batch: what its reports say, and of the silent what was known."""
+        """Write the watermarks after a batch: those of its reports; of other partitions those before it."""
         found = self._load(batch - 1)
         for report in reports:
-            found.setdefault(report.input, {})[report.partition] = {
-                str(each.reader): each.watermark_ticks for each in report.readers
-            }
-        self.snapshots.save(_SENDER, batch, json_body(found))
+            by_reader = {each.reader: each.watermark_ticks for each in report.readers}
+            found[report.input] = {**found.get(report.input, {}), report.partition: by_reader}
+        self.snapshots.save(_SENDER, batch, _BY_INPUT.body(found))
         self.snapshots.forget_before(batch)
 
     def before(self, batch: int, input_name: str) -> Watermarks:
-        """The partitions of an input that had given something before a batch."""
-        return {
-            partition: {int(reader): ticks for reader, ticks in readers.items()}
-            for partition, readers in self._load(batch - 1).get(input_name, {}).items()
-        }
+        """The watermarks of the partitions of an input that had events before a batch."""
+        return self._load(batch - 1).get(input_name, {})
 
-    def _load(self, batch: int) -> dict[str, dict[str, dict[str, int]]]:
-        """What is known after a batch. Raises StateError when that is lost, as rows could come too late."""
+    def _load(self, batch: int) -> dict[str, Watermarks]:
+        """What was written after a batch. Raises StateError when it is lost: rows would come too late."""
         if batch < 0:
             return {}
         body = self.snapshots.load(_SENDER, batch)
         if body is None:
             raise damaged(self.snapshots.path(_SENDER, batch), "is missing", REBUILD)
-        return json.loads(body)
+        try:
+            return dict(_BY_INPUT.of_body(body))
+        except ValueError as error:
+            raise damaged(
+                self.snapshots.path(_SENDER, batch), f"holds no watermarks ({error})", REBUILD
+            ) from error

@@ -12,22 +12,21 @@ where a batch is to end, so what comes behind that place is kept here until all 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from tideglass.connect.dataframes.input import ALONE, FrameChunk, in_order
 from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.documents import Document
 from tideglass.core.errors import StateError
 from tideglass.core.events import Chunk, Known
 from tideglass.core.partition_numbers import partition_numbers
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND
 from tideglass.core.types import OFFSET
 from tideglass.engine.exchange import Exchange, Sink
-from tideglass.engine.messages import Kind, Message, json_body
+from tideglass.engine.messages import KNOWN_SNAPSHOTS, Kind, Message
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.partition_watermarks import Watermarks
@@ -42,7 +41,12 @@ _KEPT = "chunk"
 
 @dataclass(frozen=True, slots=True)
 class KnownPartition:
-    """A partition of the input: its number, when it last gave something, the offset to come."""
+    """A partition of the input.
+
+    number: of the partition in its input.
+    since_ms: since when it has been idle, milliseconds of the epoch.
+    next_offset: no event to come has a lesser offset.
+    """
 
     number: int
     since_ms: int
@@ -50,39 +54,39 @@ class KnownPartition:
 
 
 @dataclass(slots=True)
-class Record:
-    """What an ingress remembers besides the states of its scans.
+class IngressRecord:
+    """What an ingress keeps besides the states of its scans.
 
-    ended: the input has. known: how many snapshots of each reference input count, as it was last told.
-    replaying: what the run before had read is being read again. kept: the partitions of which something
-    behind that is kept, each by its place in this list.
+    job: names what the state belongs to; None where whoever starts the run sees to that.
+    partitions: by name.
+    ended: the input has ended.
+    known: how many snapshots of each reference input count, by the last message that said so.
+    replaying: what the run before had read is being read again.
+    kept: the partitions with later events that wait until then; the chunks of one are in the bucket of its
+        place in this list.
     """
 
+    job: str | None
     partitions: dict[str, KnownPartition] = field(default_factory=dict[str, KnownPartition])
     ended: bool = False
     known: dict[str, int] = field(default_factory=dict[str, int])
     replaying: bool = False
     kept: list[str] = field(default_factory=list[str])
 
-    @classmethod
-    def of_plain(cls, saved: Mapping[str, Any]) -> Record:
-        partitions = {name: KnownPartition(**each) for name, each in saved["partitions"].items()}
-        return cls(
-            partitions,
-            saved.get("ended", False),
-            saved.get("known", {}),
-            saved.get("replaying", False),
-            saved.get("kept", []),
-        )
+
+_DOCUMENT = Document(IngressRecord)
 
 
 class IngressTask:
     """Scans one input. Made once per worker; holds no rows between runs.
 
-    job: names what the state belongs to; another job's state is refused. None: whoever starts the run sees to
-    that. known: how many snapshots of each reference input count where no message says so. begin: where the
-    state begins, if there is none yet. share: which of several ingresses of the input this is, each of which
-    has the partitions whose numbers leave the same rest; 0 where it is the only one.
+    job: names what the state belongs to, and the state of another job is refused; None: whoever starts the
+        run sees to that.
+    references: reference data.
+    known: how many snapshots of each reference input count where no message says so.
+    begin: where the state begins, if there is none yet.
+    share: number of this ingress among those of the input, each of which scans the partitions whose numbers
+        leave that remainder; 0 where it is the only one.
     """
 
     def __init__(
@@ -107,7 +111,7 @@ class IngressTask:
 
     @property
     def idles(self) -> bool:
-        """Whether silence moves a watermark of this input at all (A-04)."""
+        """Whether idle time moves a watermark of this input at all (A-04)."""
         return any(reader.policies.floor_lag_ticks is not None for reader in self._scan.readers)
 
     def run(
@@ -117,13 +121,15 @@ class IngressTask:
         now_ms: int | None = None,
         elsewhere: Callable[[], Watermarks] | None = None,
     ) -> list[Message]:
-        """Scan a batch of every partition known, also of those that gave nothing.
+        """Scan a batch of every known partition, also of those without events.
 
-        now_ms: the time of the batch, the same when it runs again; None: silence is not told. elsewhere: how
-        far all partitions of the input had come before the batch; None: all of them are scanned here.
+        messages: CHUNK, END, REPLAYED and KNOWN.
+        now_ms: the time of the batch, the same when it runs again; None: idle time is not reported.
+        elsewhere: gives the watermarks of all partitions of the input before the batch; None: all of them are
+            scanned here.
         """
         record = self._load(state, now_ms)
-        if record.ended:  # what comes behind the end is no part of the run
+        if record.ended:  # what comes after the end is no part of the run
             return []
         partitions = record.partitions
         arrived: dict[str, list[FrameChunk]] = {}
@@ -131,7 +137,7 @@ class IngressTask:
         for message in messages:
             kinds.add(message.kind)
             if message.kind is Kind.KNOWN:
-                record.known |= message.json()
+                record.known |= KNOWN_SNAPSHOTS.of_body(message.body)
             if message.kind is Kind.CHUNK:
                 arrived.setdefault(message.sender, []).append(
                     FrameChunk.from_bytes(message.sender, message.body)
@@ -139,7 +145,7 @@ class IngressTask:
         final = Kind.END in kinds
         released = record.replaying and Kind.REPLAYED in kinds
         record.replaying = record.replaying and not released
-        clock_ms = None if record.replaying else now_ms  # what is read again has its own silences
+        clock_ms = None if record.replaying else now_ms  # what is read again has its own idle periods
         chunks: dict[str, list[Chunk]] = {}
         next_offsets: dict[str, int] = {}
         for name in sorted(arrived):
@@ -219,7 +225,7 @@ class IngressTask:
         return () if began is None else began.idle_periods
 
     def _read_again(
-        self, chunks: Mapping[str, Sequence[Chunk]], record: Record, state: State
+        self, chunks: Mapping[str, Sequence[Chunk]], record: IngressRecord, state: State
     ) -> dict[str, list[Chunk]]:
         """Of each partition what the run before had read; what lies behind is kept."""
         until = self.begin.until or {}
@@ -235,7 +241,7 @@ class IngressTask:
                 state.append(record.kept.index(name), pa.table({_KEPT: pa.array(bodies, pa.binary())}))
         return result
 
-    def _load(self, state: State, now_ms: int | None) -> Record:
+    def _load(self, state: State, now_ms: int | None) -> IngressRecord:
         """What is known, with an empty state where the input begins."""
         saved = state.get(_RECORD)
         if saved is None:
@@ -243,18 +249,18 @@ class IngressTask:
                 name: KnownPartition(each.number, now_ms or 0, each.next_offset)
                 for name, each in self.begin.partitions.items()
             }
-            return Record(partitions, replaying=self.begin.until is not None)
-        plain: dict[str, Any] = json.loads(saved)
-        if self.job is not None and plain["job"] != self.job:
+            return IngressRecord(self.job, partitions, replaying=self.begin.until is not None)
+        record = _DOCUMENT.of_body(saved)
+        if self.job is not None and record.job != self.job:
             raise StateError(
                 "the checkpoint belongs to another job: the query, the settings, the columns of an input or "
                 "the number of key groups differ\n"
                 "  hint: undo the change, or start with a new checkpointLocation"
             )
-        return Record.of_plain(plain)
+        return replace(record, job=self.job)
 
-    def _save(self, state: State, record: Record) -> None:
-        body = json_body({"job": self.job, **asdict(record)})
+    def _save(self, state: State, record: IngressRecord) -> None:
+        body = _DOCUMENT.body(record)
         if body != state.get(_RECORD):
             state.put(_RECORD, body)
 
@@ -279,7 +285,9 @@ def cut(chunks: Sequence[Chunk], offset: int) -> tuple[list[Chunk], list[Chunk]]
     return before, rest
 
 
-def _with_kept(chunks: Mapping[str, list[Chunk]], record: Record, state: State) -> dict[str, list[Chunk]]:
+def _with_kept(
+    chunks: Mapping[str, list[Chunk]], record: IngressRecord, state: State
+) -> dict[str, list[Chunk]]:
     """What was kept of each partition, and what has come now."""
     result = dict(chunks)
     for place, name in enumerate(record.kept):

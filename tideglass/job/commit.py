@@ -39,6 +39,7 @@ from tideglass.connect.source import StreamInput
 from tideglass.core.positions import InputPositions
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import emitted_messages
+from tideglass.engine.profiled import TASK_PROFILE
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.reports import BatchReports
@@ -246,7 +247,7 @@ def take_profile(batch: BatchCommit) -> None:
         profile.take_commit(batch.number, time.monotonic() - batch.began_seconds)
         for message in batch.messages:
             if message.kind is Kind.PROFILE:
-                profile.take_task(message.json())
+                profile.take_task(TASK_PROFILE.of_body(message.body))
 
 
 #: What is done to commit a batch, in order; the module's text says what a crash between two leaves.

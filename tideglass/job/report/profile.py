@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from tideglass.engine.profiled import TaskProfile
 from tideglass.plan.explain import operator_text
 from tideglass.plan.topology import Topology
 
@@ -54,12 +55,12 @@ class LevelTimes:
     cpu_nanoseconds: int = 0
     tasks: int = 0
 
-    def add(self, facts: Mapping[str, Any]) -> None:
-        for name, value in facts["nanoseconds"].items():
+    def add(self, task: TaskProfile) -> None:
+        for name, value in task.nanoseconds.items():
             self.nanoseconds[name] = self.nanoseconds.get(name, 0) + value
-        for name, value in facts["calls"].items():
+        for name, value in task.calls.items():
             self.calls[name] = self.calls.get(name, 0) + value
-        self.cpu_nanoseconds += facts["cpu_nanoseconds"]
+        self.cpu_nanoseconds += task.cpu_nanoseconds
         self.tasks += 1
 
 
@@ -77,9 +78,9 @@ class Profile:
     run_seconds: float | None = None
     _commits: dict[int, float] = field(default_factory=dict[int, float])
 
-    def take_task(self, facts: Mapping[str, Any]) -> None:
-        """Take in the body of a PROFILE message."""
-        self.levels.setdefault(facts["level"], LevelTimes()).add(facts)
+    def take_task(self, task: TaskProfile) -> None:
+        """Take in what a task reports."""
+        self.levels.setdefault(task.level, LevelTimes()).add(task)
 
     def take_commit(self, batch_id: int, seconds: float) -> None:
         """How long the driver took to commit the outputs of a batch."""

@@ -12,39 +12,27 @@ so that all inputs go on to what is new in one batch, the end, and which snapsho
 
 from __future__ import annotations
 
-import base64
 import itertools
-import pickle
-import time
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import StructType
 
 from tideglass.connect.kafka.topic import TopicInput
 from tideglass.connect.reference.references import NO_REFERENCES, References
-from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.engine.exchange import Sink
-from tideglass.engine.messages import Kind, json_body
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.read_from import InputBegin
 from tideglass.plan.topology import Topology
 from tideglass.spark.checkpoint import has_timers
-from tideglass.spark.dataframes.query import idles, ingress_numbers, ingressed, word_rows
+from tideglass.spark.dataframes.query import idles, ingress_numbers, ingressed
 from tideglass.spark.file_source import SourceJob
+from tideglass.spark.kafka.control_source import ControlJob, ControlSource
 from tideglass.spark.kafka.input import HEADERS, topic_input
 from tideglass.spark.key_numbers import key_numbers
-from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import Commit, QueryOptions, configure, source_of, staged, write
-from tideglass.spark.source_offset import CONTROL_OFFSET, ControlOffset
-from tideglass.spark.wire import ARROW_SCHEMA
 
 _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 
@@ -139,90 +127,3 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
         return write(messages, options, commit, finished=job.finished)
     finally:
         spark.conf.set(_NO_DATA, str(before))
-
-
-@dataclass(frozen=True, slots=True)
-class ControlJob:
-    """What the source needs; travels to Spark's processes as one pickled option.
-
-    numbers: of the ingresses. finished, ending, replayed_file, references: see LiveJob.
-    """
-
-    numbers: tuple[int, ...]
-    finished: bool
-    ending: bool
-    replayed_file: str | None
-    references: References
-
-    def option(self) -> str:
-        return base64.b64encode(pickle.dumps(self)).decode()
-
-    @staticmethod
-    def of_option(text: str) -> ControlJob:
-        job = pickle.loads(base64.b64decode(text))
-        assert isinstance(job, ControlJob)
-        return job
-
-
-class ControlSource(DataSource):
-    """The data source `tideglass_told`: tells every ingress of snapshots found, once that everything is read
-    again, and once, when `ending`, of its end."""
-
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        self.options = options
-
-    @classmethod
-    def name(cls) -> str:
-        return "tideglass_told"
-
-    def schema(self) -> StructType:
-        return MESSAGE_SCHEMA
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return ControlReader(ControlJob.of_option(self.options["job"]))
-
-
-class ControlPartition(InputPartition):
-    """The messages of a batch."""
-
-    def __init__(self, rows: tuple[tuple[Any, ...], ...]) -> None:
-        super().__init__(rows)
-        self.rows = rows
-
-
-class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offset says what has been told: how many snapshots, whether all is read again, whether the end."""
-
-    def __init__(self, job: ControlJob) -> None:
-        self.job = job
-
-    def initialOffset(self) -> dict[str, Any]:
-        return CONTROL_OFFSET.plain(ControlOffset())
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        """Nothing to record: what there is to tell shows when it is there."""
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        before, file = CONTROL_OFFSET.of_plain(start), self.job.replayed_file
-        now_ticks = None if self.job.finished else time.time_ns() // NANOSECONDS_PER_TICK
-        replayed = before.replayed or (file is not None and Path(file).exists())
-        ended = before.ended or (self.job.ending and (file is None or replayed))
-        latest = ControlOffset(ended, dict(self.job.references.find(now_ticks)), replayed)
-        return start if latest == before else CONTROL_OFFSET.plain(latest)
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ControlPartition]:
-        before, after = CONTROL_OFFSET.of_plain(start), CONTROL_OFFSET.of_plain(end)
-        rows: list[tuple[Any, ...]] = []
-        if after.known != before.known:
-            body = json_body(after.known)
-            rows += [(number, 0, Kind.KNOWN.value, 0, "", body) for number in self.job.numbers]
-        if after.replayed and not before.replayed:
-            rows += word_rows(self.job.numbers, Kind.REPLAYED)
-        if after.ended and not before.ended:
-            rows += word_rows(self.job.numbers, Kind.END)
-        return [ControlPartition(tuple(rows))]
-
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        chosen = cast("ControlPartition", partition)  # what `partitions` gave
-        for row in chosen.rows:
-            yield pa.record_batch([[value] for value in row], schema=ARROW_SCHEMA)
