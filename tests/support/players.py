@@ -362,5 +362,6 @@ def _shown(ticks: int) -> str:
 #: Answers with a player of a case, a folder for it to use and a manner.
 PLAYERS: Mapping[str, Callable[[Case, Manner, Path], Player]] = {
     "topics": lambda case, manner, folder: TopicsPlayer(case, manner),
+    "dataframes": lambda case, manner, folder: TopicsPlayer(case, replace(manner, shares=1)),
     "files": lambda case, manner, folder: FilesPlayer(case, manner, folder),
 }

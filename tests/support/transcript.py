@@ -1,6 +1,6 @@
 """What happens to a job in time, as a list of steps: the `transcript` of a case file.
 
-    --- transcript              (or: --- transcript files, --- transcript topics: on that driver only)
+    --- transcript              (or: --- transcript files dataframes: on these drivers only)
     batch @61                   a micro-batch at this second of the clock, and the events that come in it:
     events/0      {"t": "@60"}  input, partition and payload; the event arrives when the batch is run
     events/1 @57  {"t": "@60"}  or earlier
@@ -33,7 +33,7 @@ TIME = re.compile(r"@(-?\d+(?:\.\d+)?)")
 PLACE = re.compile(r"(?P<input>\w+)/(?P<partition>\w+)")
 EVENT = re.compile(rf"{PLACE.pattern}(?: +(?P<time>{TIME.pattern}))? +(?P<payload>\{{.*)")
 #: The drivers a transcript may be meant for; without one it holds on all.
-DRIVERS = ("files", "topics")
+DRIVERS = ("files", "topics", "dataframes")
 
 
 @dataclass(frozen=True)
@@ -108,10 +108,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Transcript:
-    """The steps of a case. driver: the only one it holds on; empty for all."""
+    """The steps of a case. drivers: those it holds on."""
 
     steps: tuple[Step, ...]
-    driver: str = ""
+    drivers: tuple[str, ...] = DRIVERS
 
     @property
     def events(self) -> Iterator[Event]:
@@ -163,10 +163,11 @@ class Transcript:
         return False
 
 
-def parse(driver: str, body: Sequence[str]) -> Transcript:
+def parse(drivers: str, body: Sequence[str]) -> Transcript:
     """The transcript in the lines of a section; raises ValueError, naming the line, for what is none."""
-    if driver not in ("", *DRIVERS):
-        raise ValueError(f"no driver is named {driver!r}; there are {', '.join(DRIVERS)}")
+    for driver in drivers.split():
+        if driver not in DRIVERS:
+            raise ValueError(f"no driver is named {driver!r}; there are {', '.join(DRIVERS)}")
     blocks: list[tuple[int, str, list[str]]] = []
     for number, line in enumerate(map(str.strip, body), 1):
         if not line:
@@ -177,7 +178,7 @@ def parse(driver: str, body: Sequence[str]) -> Transcript:
             blocks[-1][2].append(line)
         else:
             blocks.append((number, line, []))
-    return Transcript(tuple(_steps(blocks)), driver)
+    return Transcript(tuple(_steps(blocks)), tuple(drivers.split()) or DRIVERS)
 
 
 def _steps(blocks: Iterable[tuple[int, str, list[str]]]) -> Iterator[Step]:

@@ -1,9 +1,12 @@
-"""Partitions that appear while a job runs: where their watermarks start (`docs/decisions/0017`).
+"""Partitions that appear while a job runs: where their watermarks start (decisions 17 and 27 in `docs`).
 
-A partition nobody knew of is there from its first event on, and starts at the watermark its input has by
-then: the least of the partitions that were there before, each behind its events that arrived earlier. What
-they let pass is settled, so an older event of the new partition is out of order. That is a matter of arrival
-alone: as long as events are read in the order in which they arrived, it does not depend on where batches end.
+A partition nobody knew of is there from its first event on. It starts at the watermark its input has by then:
+the least of the partitions that were there before, each after its events that arrived earlier. What they let
+pass is settled, so an older event of the new partition is out of order. As long as events are read in the
+order in which they arrived, this does not depend on where batches end.
+
+The rule is the same for every input. The ingress of a topic cannot read what others get in the same batch; it
+gives no events of earlier partitions, so that their watermarks are those of the batch before.
 """
 
 from __future__ import annotations
@@ -25,7 +28,13 @@ from tideglass.ingress.scan import Scan, ScanState
 
 @dataclass(frozen=True, slots=True)
 class PartitionShare:
-    """What a partition gives in a batch, and its state before; `idle_periods` as in `Scan.run`."""
+    """A partition in a batch.
+
+    number: its place among the partitions of the input.
+    chunks: its events of the batch; empty if the task cannot read them.
+    state: that of its scan before the batch.
+    idle_periods: as in `Scan.run`.
+    """
 
     number: int
     chunks: Sequence[Chunk]
@@ -38,11 +47,11 @@ def late_partition_states(
     earlier_partitions: Sequence[PartitionShare],
     fresh: Mapping[str, tuple[int, Sequence[Chunk]]],
 ) -> dict[str, ScanState]:
-    """The states in which partitions begin of which nothing was known before this batch.
+    """The states in which the partitions `fresh` begin, of which nothing was known before this batch.
 
-    earlier_partitions: those that were there; without any, all are there from the beginning. fresh: the
-    others, each with its number and its events. Of events that arrive at one time, those of the lesser number
-    come first.
+    earlier_partitions: those that were known; without any, all are there from the beginning.
+    fresh: by name, the number and the events of each. Of events that arrive at one time, those of the lesser
+        number come first.
     """
     if not earlier_partitions:
         return {name: ScanState() for name in fresh}
@@ -53,14 +62,14 @@ def late_partition_states(
     ):
         for each in there:
             each.follow(at_ticks, number)
-        marks = [{id_: i.watermark_ticks for id_, i in each.ingress.items()} for each in there]
-        states[name] = ScanState.above(marks)
+        watermarks = [{id_: i.watermark_ticks for id_, i in each.ingress.items()} for each in there]
+        states[name] = ScanState.above(watermarks)
         there.append(_Followed(scan, PartitionShare(number, fresh[name][1], states[name])))
     return states
 
 
 class _Followed:
-    """A partition followed through its events of a batch, from one birth to the next."""
+    """A partition followed through its events of a batch, from one partition that appears to the next."""
 
     def __init__(self, scan: Scan, share: PartitionShare) -> None:
         self.ingress = {r.id: share.state.ingress.get(r.id, Ingress()) for r in scan.readers}

@@ -28,7 +28,7 @@ from tideglass.core.types import OFFSET
 from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.messages import KNOWN_SNAPSHOTS, Kind, Message
 from tideglass.ingress.idle_periods import IdlePeriod
-from tideglass.ingress.partition_time import Ingress
+from tideglass.ingress.late_partitions import PartitionShare, late_partition_states
 from tideglass.ingress.partition_watermarks import Watermarks
 from tideglass.ingress.read_from import ANEW, InputBegin
 from tideglass.ingress.scan import IdleTime, Scan, ScanState
@@ -168,15 +168,27 @@ class IngressTask:
             name: self._first(name) if body is None else ScanState.from_bytes(body)
             for name, body in bodies.items()
         }
-        # Partitions scanned elsewhere are known as they were before the batch, so these are taken so too.
-        there = [marks for name, marks in others.items() if name not in partitions]
-        there += [
-            {r.id: each.ingress.get(r.id, Ingress()).watermark_ticks for r in self._scan.readers}
-            for each in before.values()
+        numbers = partition_numbers(fresh, [each.number for each in partitions.values()])
+        # Of events that another ingress reads in this batch none knows; so that it is all the same which
+        # ingress has a partition, those that are read here are not looked at either.
+        earlier_partitions = [
+            PartitionShare(
+                each.number,
+                chunks.get(name, ()) if elsewhere is None else (),
+                before[name],
+                self._idle_periods(name),
+            )
+            for name, each in partitions.items()
         ]
-        for name, number in partition_numbers(fresh, [each.number for each in partitions.values()]).items():
+        earlier_partitions += [
+            PartitionShare(0, (), ScanState.above([watermarks]))
+            for name, watermarks in others.items()
+            if name not in partitions
+        ]
+        of_fresh = {name: (number, chunks.get(name, ())) for name, number in numbers.items()}
+        before |= late_partition_states(self._scan, earlier_partitions, of_fresh) if fresh else {}
+        for name, number in numbers.items():
             partitions[name] = KnownPartition(number, clock_ms or 0)
-        before |= dict.fromkeys(fresh, ScanState.above(there))
         result: list[Message] = []
         newest_ticks = BEFORE_ALL_TICKS
         # Those never heard from come last: their clock is that of the others.
