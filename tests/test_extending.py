@@ -50,6 +50,39 @@ def test_the_window_grows_by_its_step_and_begins_anew(environment: dict[str, str
     ]
 
 
+#: Writes rows in the format, reads them back as a job does, and prints both.
+FORMAT = """
+from pathlib import Path
+import pyarrow as pa
+from support.local_run import rows_of_job
+from tideglass.connect.files.output import FileOutput
+from tideglass.connect.output import Batch
+from tideglass.core.types import Type, field
+from tideglass.job.options import RunOptions
+from tideglass.job.plan import plan_job
+from tideglass.project.project import load_project
+
+schema = pa.schema([field("device", Type.NVARCHAR), field("n", Type.BIGINT)])
+output = FileOutput("o", Path("rows"), "ltsv")
+staged = output.stage(pa.table([["a", None], [1, 2]], schema=schema), "x/0")
+output.publish(Batch(1, 0), [staged])
+(file,) = Path("rows").glob("part-*.ltsv")
+with file.open("a") as lines:
+    lines.write("n:3\\n")
+print(repr(file.read_text()))
+Path("job.asaql").write_text("SELECT device, n INTO o FROM x")
+job = plan_job(load_project(Path("job.asaql")), RunOptions(inputs={"x": Path("rows")}, once=True))
+print(rows_of_job(job)["o"])
+"""
+
+
+def test_the_format_is_written_and_read(environment: dict[str, str], tmp_path: Path) -> None:
+    path = os.pathsep.join((environment["PYTHONPATH"], str(ROOT / "tests")))
+    written, read = run_python(FORMAT, tmp_path, environment | {"PYTHONPATH": path}).splitlines()
+    assert written == repr("device:a\tn:1\nn:2\nn:3\n")
+    assert read == str([{"device": d, "n": n} for d, n in (("a", "1"), (None, "2"), (None, "3"))])
+
+
 def test_the_input_goes_on_where_it_was_and_the_output_has_each_row_once(
     environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
