@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import tideglass.operators.analytic.functions  # noqa: F401 - it tags a class too
 from support.cases import case_paths, load
 from tideglass.compile import compile_query
 from tideglass.core.errors import Source
