@@ -1,8 +1,7 @@
 """Analytic functions of one query block: which rows they see, and the column each becomes (`asa.md` 4.2).
 
-They are evaluated first, over all rows of a source as they enter the block, whatever WHERE, APPLY, JOIN
-and GROUP BY make of the rows later. So each belongs to one source of FROM and is bound in the scope of
-that source alone.
+They are evaluated first, over all rows of a source as they enter the block, before WHERE, APPLY, JOIN and
+GROUP BY. So each belongs to one source of FROM and is bound in the scope of that source alone.
 """
 
 from __future__ import annotations

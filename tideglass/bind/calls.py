@@ -1,4 +1,4 @@
-"""Function calls: which function is meant, whether it may stand here, and what becomes of it (`asa.md` 4)."""
+"""Function calls: which function is meant, whether it is allowed here, and its expression (`asa.md` 4)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def bind_call(call: tree.CallExpr, binder: CallBinder) -> Expr:
 
 
 def _user_function(call: tree.CallExpr, binder: CallBinder) -> str:
-    """The name of a user's function as its author spells it; reports one that is not there, or no such."""
+    """The name of a user's function as its author spells it; reports a missing or a wrong one."""
     aggregate = call.prefix[0].text.casefold() == "uda"
     function = binder.environment.function(call.name.text, aggregate)
     if function is not None and function.aggregate == aggregate:

@@ -1,8 +1,8 @@
 """How deeply a query may be nested.
 
-What walks queries and expressions, here and in the processes that run them, goes into each level by a call
-of a function, and calls cannot be nested without end. The limit leaves room for what a level becomes on its
-way to SQL; tests run a query of every shape that is as deep as the limit.
+Functions that walk queries and expressions recurse into each level, and recursion has a limit. The limit here
+leaves room for the levels of SQL that one level of a query becomes; tests run a query of every shape that is
+as deep as the limit.
 """
 
 from __future__ import annotations

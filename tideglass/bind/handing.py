@@ -36,7 +36,7 @@ def asked_of_steps(script: tree.Script) -> dict[str, frozenset[str]]:
 
 
 def handed_on(selects: Sequence[tree.Select], asked: Iterable[str]) -> frozenset[str]:
-    """Of the keys asked for, those by which every SELECT of a union is partitioned."""
+    """The keys asked for by which every SELECT of a union is partitioned."""
     return frozenset(name for name in asked if all(name in _own(select) for select in selects))
 
 

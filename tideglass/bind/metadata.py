@@ -1,7 +1,7 @@
 """GetMetadataPropertyValue: the metadata of an event (`asa.md` 4.9).
 
-The engine itself knows when and in which partition an event arrived, and its EventId. Everything else a
-recording of the events may hold, as the service shows it: in a record `EventHub`, `IoTHub` or `User`, or in a
+The engine itself knows when and in which partition an event arrived, and its EventId. A recording of events
+may hold all other metadata, as the service shows them: in a record `EventHub`, `IoTHub` or `User`, or in a
 field of the property's own name. A property that neither has is NULL.
 """
 
@@ -113,7 +113,7 @@ def bind_metadata(call: tree.CallExpr, scope: Scope, diagnostics: Diagnostics) -
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The names of a path, in brackets or without; none for a path that is no such.
+    """The names of a path, in brackets or without; empty: it is no path.
 
     >>> parts_of("[User].[a.b]"), parts_of("EventHub.Offset"), parts_of("[User")
     (('User', 'a.b'), ('EventHub', 'Offset'), ())

@@ -42,7 +42,7 @@ class SelectList:
 
     `lift` turns an expression over rows into one over groups; without GROUP BY it changes nothing.
     The first item of a name takes it. Where a record of unknown fields was spread further left,
-    an item yields, row by row, to a field of its name in that record.
+    a field of the item's name in that record wins, row by row.
     """
 
     def __init__(self, expressions: Expressions, lift: Lift, grouped: bool) -> None:

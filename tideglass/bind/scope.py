@@ -112,9 +112,9 @@ class Relation:
         return Ref(self.prefix + column, span)
 
     def event(self, span: Span) -> Expr:
-        """The whole row as a record: listed columns first, then what only the payload has.
+        """The whole row as a record: listed columns first, then fields that only the payload has.
 
-        Of an `applied` relation: NULL where OUTER APPLY found nothing.
+        In an `applied` relation it is NULL where OUTER APPLY found nothing.
         """
         if self.applied:
             pairs = [(Literal(column, span), self.read(column, span)) for column in self.columns]

@@ -150,7 +150,7 @@ class Sources:
         return rows, Relation.of(rows, alias, info.name)
 
     def bind_reference(self, relation: tree.FromItem) -> tuple[BoundRows, Relation]:
-        """The rows of a reference input: a Scan nobody times, and the relation its columns are named by."""
+        """The rows of a reference input, which have no time, and the relation its columns are named by."""
         for clause, words in (
             (relation.timestamp_by, "TIMESTAMP BY"),
             (relation.partition_by, "PARTITION BY"),

@@ -1,4 +1,4 @@
-"""`tideglass prepare`: make once what lets jobs start faster on this machine."""
+"""`tideglass prepare`: make the files, once, with which jobs start faster on this machine."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class TideglassError(Exception):
 class QueryError(TideglassError):
     """The query cannot run. Holds all errors found, in the order of their place.
 
-    Warnings are shown after them, since what was warned of is often why something fails.
+    Warnings are shown after them, since a warning often explains an error.
     """
 
     def __init__(
@@ -163,8 +163,8 @@ class FailedRow:
 class EvaluationError(TideglassError):
     """Evaluating the query on a row failed, which stops the job (`asa.md` A-33).
 
-    What evaluates expressions knows the piece of the query and the row; where it runs, the text of the
-    query and the names of the inputs are added (`evaluate.failure.located`).
+    Programs know the piece of the query and the row; their host adds the text of the query and the names of
+    the inputs (`evaluate.failure.located`).
     """
 
     def __init__(self, message: str, span: Span | None = None, row: FailedRow | None = None) -> None:

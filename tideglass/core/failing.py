@@ -19,7 +19,7 @@ OnFailure: TypeAlias = Callable[[int, EvaluationError], None]
 
 
 class Failed(NamedTuple):
-    """How many rows an operator has left out since its state began, and what was wrong with the first."""
+    """How many rows an operator has left out since its state began, and the error of the first."""
 
     rows: int
     message: str

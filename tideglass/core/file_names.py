@@ -1,7 +1,7 @@
 """Names of users as names of files: no name is a path, and different names are different files.
 
-What stands in a name is written as it is where every file system takes it, and escaped as `%` and two
-digits where not: separators, dots that mean a folder, control characters, what Windows reserves. A name
+Characters that every file system takes are written as they are, all others are escaped as `%` and two
+digits: separators, dots that mean a folder, control characters, what Windows reserves. A name
 that is too long for a file is cut, and its digest follows `%~`, which no escaped name holds. So names
 that differ stay apart; names of one job that differ only in case do not occur (`asa.md` 2.1).
 """

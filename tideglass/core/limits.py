@@ -1,6 +1,6 @@
 """How much work one row may ask for (`docs/limits.md`).
 
-A limit changes no row: what reaches it stops the job, or the row is left out as any row that fails.
+A limit changes no row: a row that reaches it fails, so it stops the job or is left out.
 """
 
 from __future__ import annotations

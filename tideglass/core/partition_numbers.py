@@ -1,7 +1,7 @@
 """The number of a partition, as PartitionId shows it and the total order sorts by it.
 
-A partition whose name is a number has that number, if no other partition has it; else the least that is
-free. A number once assigned stays.
+A partition whose name is a number gets that number, if no other partition has it; otherwise it gets the least
+free number. A number once assigned stays.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 
 def number_in(name: str) -> int | None:
-    """The number a partition's name is, in ASCII digits; None for any other name.
+    """The number that is a partition's name, in ASCII digits; None for any other name.
 
     >>> number_in("07"), number_in("JFK"), number_in("²"), number_in("٣")
     (7, None, None, None)

@@ -1,7 +1,7 @@
 """How far inputs are read: positions, made of pieces.
 
-A position only grows, at its end, so what an earlier one names never changes. It is written as JSON, into
-Spark's log of offsets and beside the state, as an array of pieces; a piece is an array too.
+A position only grows, at its end, so the pieces of an earlier position never change. It is written as JSON,
+into Spark's log of offsets and beside the state, as an array of pieces; a piece is an array too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the time of a piece of work goes: named parts whose times add up to the whole.
 
-Parts nest, and a part's time is its own, without that of the parts within it; what is in no part is
-`REST`. Nothing is measured, and next to nothing spent, outside of `recording`. A recording belongs to
+Parts nest, and a part's time does not include that of the parts within it; time in no part is `REST`.
+Outside of `recording` nothing is measured, and a part costs next to nothing. A recording belongs to
 the thread that began it.
 """
 

@@ -41,7 +41,7 @@ def renamed_field(was: str, **options: Any) -> Any:
 
 
 def added_field(**options: Any) -> Any:
-    """A dataclass field that is not written while it has its default: what was written before lacks it."""
+    """A dataclass field that is not written while it has its default, since earlier texts lack it."""
     return field(metadata={_ADDED: True}, **options)
 
 

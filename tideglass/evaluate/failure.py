@@ -85,7 +85,7 @@ def evaluated_parts(expr: Expr, holds: Callable[[Expr], bool]) -> Iterator[Expr]
 
 
 def failed_row(expr: Expr | None, row: pa.Table) -> FailedRow:
-    """The values the expression reads in a row (None: all it has), and the row's place among the others."""
+    """The values the expression reads in a row (None: all values), and the row's place in the table."""
     read = set(row.column_names) - set(OWN_COLUMNS) if expr is None else references(expr)
     names = sorted(name for name in read if name in row.column_names)
     values = rows_of(row.select(names).rename_columns([shown_name(name) for name in names]))
@@ -208,7 +208,7 @@ def _place_text(place: tuple[int, int, int, int, int], topology: Topology, op_id
 
 
 def _reads_input_events(topology: Topology, op_id: int) -> bool:
-    """Whether the rows an operator fails on are events of inputs; windows and patterns fail on theirs."""
+    """Whether the rows an operator fails on are events of inputs; a window fails on rows it reads."""
     match topology.op(op_id):
         case WindowOp(sources=sources) | PatternOp(sources=sources):
             return all(_reads_events(topology, source) for source in sources)

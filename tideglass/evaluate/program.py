@@ -37,7 +37,7 @@ class _Together:
 
 
 def _record_of(item: Named) -> Expr:
-    """The item's expression; of a payload that is a value of an event, nothing where that is no record."""
+    """The item's expression; a payload that is a value of an event becomes NULL where it is no record."""
     expr = item.expr
     is_value = isinstance(expr, Path) or (isinstance(expr, Ref) and not expr.name.endswith(PAYLOAD))
     return Call("record.merge", (expr,), expr.span) if item.name == PAYLOAD and is_value else expr
@@ -161,7 +161,7 @@ class Program:
     def sql(self, types: Mapping[str, Type]) -> str:
         """The SQL for columns of these types, for people; VARIANT columns are shown as text.
 
-        What is computed first because only its values know its type stands above, as JSON text.
+        A part whose type depends on its values is computed first, and is shown above as JSON text.
         """
         shown = {name: Type.NVARCHAR if type_ is Type.VARIANT else type_ for name, type_ in types.items()}
         lines: list[str] = []

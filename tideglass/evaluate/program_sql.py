@@ -13,8 +13,8 @@ from tideglass.plan.topology import RowsOp, Topology
 def program_sql(topology: Topology) -> list[tuple[str, str]]:
     """The SQL of every row program: a title and the text.
 
-    Types belong to values, so the SQL is made chunk by chunk; it is shown here as it is for fields of
-    the types CREATE TABLE declares, text where nothing is declared, and aggregates that are numbers.
+    Types belong to values, so the SQL is made chunk by chunk. This one is for fields of the types CREATE
+    TABLE declares, for text where nothing is declared, and for aggregates that are numbers.
     """
     declared = {
         f"$payload.{name}": type_

@@ -185,10 +185,10 @@ def is_plain(expr: Expr) -> bool:
 
 
 def is_large(expr: Expr) -> bool:
-    """Whether what is put around an expression should rather read it as a column.
+    """Whether an expression should be computed as a column before another one reads it.
 
-    Queries may be nested 100 deep (`bind.depth`), and what walks expressions can go into some 200 levels. The
-    size keeps what is repeated, as in a + a, from doubling with every step.
+    Queries may be nested 100 deep (`bind.depth`), and functions that walk expressions can go into some 200
+    levels. The limit of the size keeps repeated parts, as in a + a, from doubling with every step.
     """
     height, size = height_and_size(expr)
     return height > 50 or size > 2000
@@ -201,7 +201,7 @@ _LONGEST_CHAIN = 16
 def connected(function: str, parts: Sequence[Expr]) -> Expr:
     """AND or OR of all parts, evaluated from the left.
 
-    A long chain becomes a tree of few levels, because what walks expressions goes into each level.
+    A long chain becomes a tree of few levels, because walks recurse into each level.
     """
     if len(parts) > _LONGEST_CHAIN:
         middle = len(parts) // 2

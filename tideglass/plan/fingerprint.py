@@ -1,8 +1,8 @@
-"""Which state belongs to which operator, whatever its number: by what it does and all that feeds it.
+"""Which state belongs to which operator: a fingerprint of its spec and of all operators that feed it.
 
-State outlives the plan it was made by. An operator of a later plan may go on with it only if it would
-have made the very same state of the same events; then, and only then, its fingerprint is the same. What
-comes after an operator has no part in it.
+State outlives the plan that made it. An operator of a later plan may go on with it only if it would have
+made exactly the same state of the same events; then, and only then, the fingerprints are equal. The number
+of an operator and the operators after it are no part of its fingerprint.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def fingerprints(topology: Topology) -> tuple[str, ...]:
 
 
 def _reading(topology: Topology, id_: int) -> str:
-    """How events of an input become rows; the number of the reader is a column of them (`$input`)."""
+    """How a reader makes rows of events; its number is in the rows, as `$input`."""
     reader = topology.readers[id_]
     types = topology.fields[reader.input].payload_types
     text = written((reader, types, topology.level, topology.functions))
@@ -56,7 +56,7 @@ def _reading(topology: Topology, id_: int) -> str:
 
 
 def _columns(topology: Topology, source: int) -> str:
-    """The columns of events taken as they are, which depend on all that anybody reads of the input."""
+    """The columns of events passed on as they are; they depend on all readers of the input."""
     op = topology.op(source)
     return written(topology.fields[topology.readers[op.reader].input]) if isinstance(op, ScanOp) else ""
 
@@ -76,7 +76,7 @@ def state_ids(topology: Topology) -> tuple[int, ...]:
 
 
 def state_parts(topology: Topology) -> tuple[str, ...]:
-    """Everything a run of the topology keeps state of, one text each: what must be there to resume.
+    """Everything with state in a run, a text each: a checkpoint to resume from must have all of it.
 
     A checkpoint holds one store for each level, so their number is a part too.
     """

@@ -1,7 +1,7 @@
 """Which columns a join carries: those that its condition and its readers look at, and no others.
 
-What reads a join is known only when everything is placed. Then the columns are found from the last join
-to the first, as a join may read another one.
+The readers of a join are known only when everything is placed. The columns are then found from the last join
+to the first, since a join may read another one.
 """
 
 from __future__ import annotations

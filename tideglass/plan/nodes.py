@@ -1,8 +1,8 @@
 """The plan: what a bound query means, as trees of expressions and relational operators.
 
-The binder makes it, placement cuts it into stages, lowering turns it into
-programs. Names are resolved and windows are in ticks; types are not: they belong to values and are
-found chunk by chunk when a program meets its rows.
+The binder makes it, placement cuts it into stages, `to_sql` turns its expressions into programs. Names are
+resolved and windows are in ticks. Types are not resolved: they belong to values and are found chunk by chunk,
+when a program meets its rows.
 
 **Columns.** Every operator makes a table with *listed* columns (`columns`, known by name) and, when
 `open`, also the column `$payload`: a record holding the fields nobody listed, as the events of a

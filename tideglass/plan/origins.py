@@ -47,7 +47,7 @@ class Extreme:
 
 
 def extremes_of_fields(plan: Plan) -> tuple[Extreme, ...]:
-    """Every MIN and MAX of the plan whose argument is a field of an input that no CAST has changed.
+    """Every MIN and MAX of the plan over a field of an input without a CAST.
 
     Fields whose type is declared, as anything but text, are left out.
     """
@@ -86,7 +86,7 @@ def _extremes(node: Node) -> Iterator[tuple[Node, str, Expr, Span]]:
 def _fields(node: Node, expr: Expr, steps: Mapping[str, Node]) -> Iterator[tuple[InputScan, tuple[str, ...]]]:
     """The fields of inputs that an expression over the rows of a node is, one for each branch of a union.
 
-    Columns of an input whose columns are known have types that are known too, and are none of these.
+    An input whose columns are known has known types too; its columns are not among these fields.
     """
     keys: tuple[str, ...] = ()
     base = expr

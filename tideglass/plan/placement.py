@@ -1,11 +1,11 @@
 """Placement: which operator runs where, and where rows must be exchanged.
 
 A step that only projects and filters costs nothing of its own: its expressions are folded into the
-row program of whoever reads it. A GROUP BY needs all rows of a group in one place. Rows that are
+row program of its reader. A GROUP BY needs all rows of a group in one place. Rows that are
 already together (because an earlier stage was keyed by columns that are among the group's keys, or
 because everything is in one key group) stay where they are; otherwise they are pre-aggregated and
-sent to the next level. Rows whose keys hold PartitionId are sent by it alone: whatever follows and is
-aligned with the partitions of the input finds its rows together.
+sent to the next level. If PartitionId is among the keys, rows are sent by it alone, so that later operators
+that are aligned with the partitions of the input find their rows together.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class _Placer:
     ) -> tuple[Meeting, tuple[int, ...]]:
         """Brings the rows of the branches, with these columns, together by `keys`.
 
-        Where they meet, and the operators that have them there.
+        Returns where they meet, and the operators that have them there.
         """
         named = tuple(Named(name, expr) for name, expr in items.items())
         programs = [self.rows(stream, named) for stream in branches]

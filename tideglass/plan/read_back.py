@@ -4,10 +4,10 @@ Rows from an output time on are complete when the input is read from
 
     output time - span of the query - early limit            of arrival time
 
-The last term is there because a source can be searched by arrival only, and an event may be timed up to
-the early limit after it arrived. What arrived before cannot be timed at or after `output time - span`, and
-no longer decides how the policies treat what is. Without TIMESTAMP BY an event is timed by its arrival, so
-the term is not needed: a query without temporal operators then reads nothing again.
+A source can be searched by arrival time only, and the time of an event may be up to the early limit after its
+arrival: hence the last term. An event that arrived earlier has a time before `output time - span`, and does
+not affect what the policies decide on later events. Without TIMESTAMP BY the time of an event is its arrival
+time, so the last term is 0, and a query without temporal operators reads nothing again.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def hold_ticks(node: Node) -> int:
 
 
 def look_back_ticks(node: Node, step_look_back_ticks: Mapping[str, int] | None = None) -> int:
-    """Time span of the rows `node` makes: spans along a chain add up, of branches the longest counts.
+    """Time span of the rows `node` makes: spans along a chain add up, and the longest branch counts.
 
     `step_look_back_ticks` holds the span of every step `node` reads; KeyError when one is missing.
     """
@@ -58,7 +58,7 @@ def step_spans_ticks(plan: Plan) -> dict[str, int]:
 
 
 def input_spans_ticks(plan: Plan, *, with_holds: bool = False) -> dict[str, int]:
-    """Per input, how much earlier than its output a job must read it: of all ways to an output the longest.
+    """Per input, how much earlier than its output a job must read it: the longest path to an output.
 
     with_holds: earlier than a *watermark* of the job instead, since rows stamped before it count too.
     """

@@ -1,7 +1,7 @@
 """Streams: the rows of an operator as query blocks see them, by what they are spread, and where they meet.
 
-Rows of equal keys must be in one key group. They are when they were spread by some of these keys before, all
-alike; a stream carries what it was spread by through everything that hands rows on.
+Rows of equal keys must be in one key group. They are there already if all of them were spread by the same
+ones of these keys before. A stream knows the keys it was spread by, also after operators that hand rows on.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Meeting:
 
 
 def _spread_in(stream: Stream, program: RowProgram, routing: Sequence[str]) -> tuple[str, ...] | None:
-    """The columns of `program` among `routing` by which rows are spread already; None if by anything else.
+    """The columns of `program` among `routing` by which rows are spread already; None: by another one.
 
     Streams that meet are together only if they are spread by the same columns in the same order.
     """

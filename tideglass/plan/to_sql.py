@@ -116,7 +116,7 @@ class _Lowering:
     depths: dict[int, int] = field(default_factory=dict[int, int])
 
     def needed(self) -> list[Need]:
-        """The innermost needs: what contains another one waits for the next round."""
+        """The innermost needs; one that contains another waits for the next round."""
         needs: list[Need] = []
         for expr, guards in self.found.items():
             if any(part in self.found for part in islice(walk(expr), 1, None)):
@@ -138,7 +138,7 @@ class _Lowering:
         return self.need(expr, lowered) if needed else lowered
 
     def nested(self, expr: Expr) -> int:
-        """How much an expression multiplies what is inside it: the sum along its deepest way."""
+        """How much an expression multiplies what is inside it: the sum along its deepest path."""
         known = self.depths.get(id(expr))
         if known is None:
             known = max((self.nested(child) for child in children(expr)), default=0) + _multiplies(expr)
@@ -226,7 +226,7 @@ class _Lowering:
         return _operator(name, values)
 
     def logical(self, name: str, args: Sequence[Expr]) -> Sql:
-        """AND and OR: what the left side decides leaves the right side alone."""
+        """AND and OR: the right side is not evaluated on rows that the left side decides."""
         whole = self.condition(args[0])
         before: list[Expr] = []
         for left, right_expr in pairwise(args):

@@ -1,7 +1,7 @@
 """Simulation of a job's own events: its files, its TIMESTAMP BY, its settings.
 
 The events of one input partition are decoded and TIMESTAMP BY and OVER are evaluated as a run does it;
-then the simulation takes over, so that every decision can be looked at.
+then the simulation takes over and shows every decision.
 """
 
 from __future__ import annotations

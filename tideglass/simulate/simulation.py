@@ -1,6 +1,6 @@
 """The way of every event through the time policies, as a table one can read (`asa.md` 1.9).
 
-It is the ingress kernel itself that decides here, with its trace kept: what is shown is what a job does.
+The kernel of the ingress makes the decisions and keeps a trace, so the table shows what a job does.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def clock(ticks: int | None, like: Sequence[int]) -> str:
 def table(simulation: Simulation) -> Table:
     """The rows as in `asa.md` 1.9; fits 100 columns.
 
-    The watermark shown is the one in force; the last column is what the events alone would have made
+    The table shows the watermark in force; the last column is what the events alone would have made
     of it, and is left out where the times need more than hours and minutes.
     """
     like = [

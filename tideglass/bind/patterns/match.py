@@ -67,7 +67,7 @@ def _states(
 
 
 def _carried(keys: Sequence[SubstreamKey], node: Match) -> tuple[SubstreamKey, ...]:
-    """The keys as columns of the matches: where an event surely there has been measured."""
+    """The keys as columns of the matches, if a measure reads them of an event that every match has."""
     return tuple(SubstreamKey(key.text, _measured(key.expr, node)) for key in keys)
 
 
