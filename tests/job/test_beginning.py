@@ -252,3 +252,15 @@ def test_a_log_of_commits_that_lacks_a_batch_whose_rows_were_given_is_refused(be
     Counts().after(4, {}, []).save(bench.directory.generation(1))
     with pytest.raises(StateError, match=r"\[STATE_DAMAGED\] .*offsets ends before batch 4"):
         bench.begin()
+
+
+def test_a_start_that_was_killed_before_it_was_written_down_leaves_nothing_to_go_on_with(bench: Bench):
+    bench.begin()
+    bench.leave_state(1)
+    left = bench.directory.generation(2)
+    left.mkdir()
+    for name in ("begun.json", "counts.json"):  # a start from the beginning has come so far
+        shutil.copy(bench.directory.generation(1) / name, left)
+    again = bench.begin()
+    assert (again.plan.generation, again.plan.resume, again.batch) == (1, True, 4)
+    assert not left.exists()

@@ -23,7 +23,7 @@ from tideglass.ingress.reports import PartitionReport
 from tideglass.ingress.scan import ScanState
 from tideglass.job.progress.idle_journal import LONGEST_BYTES, IdleJournal
 from tideglass.job.progress.stop_point import PartitionStopPoint, stop_point
-from tideglass.job.start.files import begin
+from tideglass.job.start.files import begin_files
 from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
 from tideglass.plan.read_back import ReadBack
 
@@ -68,7 +68,7 @@ def no_journal(folder: Path) -> IdleJournal:
 def test_reading_begins_the_span_and_the_early_limit_before_the_output(tmp_path: Path) -> None:
     put(tmp_path / "in" / "0" / "a.json", range(50))
     sources = source_of(tmp_path / "in")
-    read_plan = begin(sources, BACK, 40 * TICKS_PER_SECOND, {}, no_journal(tmp_path))
+    read_plan = begin_files(sources, BACK, 40 * TICKS_PER_SECOND, {}, no_journal(tmp_path))
     assert read(sources, read_plan) == list(range(29, 50))
     assert read_plan.begins["in"]["0"].number == 0
 
@@ -78,10 +78,10 @@ def test_files_are_read_in_the_order_an_earlier_run_read_them(tmp_path: Path) ->
     sources = source_of(tmp_path / "in")
     known = stop_points(sources, number=7)
     put(tmp_path / "in" / "0" / "a.json", range(30, 50))
-    read_plan = begin(sources, BACK, 31 * TICKS_PER_SECOND, known, no_journal(tmp_path))
+    read_plan = begin_files(sources, BACK, 31 * TICKS_PER_SECOND, known, no_journal(tmp_path))
     assert read(sources, read_plan) == list(range(20, 50))
     assert read_plan.begins["in"]["0"].number == 7
-    afresh = begin(sources, BACK, 31 * TICKS_PER_SECOND, {}, no_journal(tmp_path))
+    afresh = begin_files(sources, BACK, 31 * TICKS_PER_SECOND, {}, no_journal(tmp_path))
     assert read(sources, afresh) == [*range(30, 50), *range(30)]
 
 
@@ -89,14 +89,16 @@ def test_events_that_silence_raised_are_read_though_they_arrived_before(tmp_path
     put(tmp_path / "in" / "0" / "a.json", range(50))
     sources = source_of(tmp_path / "in")
     known = stop_points(sources)
-    plain = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, no_journal(tmp_path))
+    plain = begin_files(sources, BACK, 40 * TICKS_PER_SECOND, known, no_journal(tmp_path))
     place = plain.begins["in"]["0"].next_offset // 29 * 10  # lines are about equally long
     journal = no_journal(tmp_path)
     report = told(place, 35 * TICKS_PER_SECOND)
     journal.take(told(place, 34 * TICKS_PER_SECOND))
-    assert read(sources, begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)) == list(range(29, 50))
+    assert read(sources, begin_files(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)) == list(
+        range(29, 50)
+    )
     journal.take(report)
-    read_plan = begin(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)
+    read_plan = begin_files(sources, BACK, 40 * TICKS_PER_SECOND, known, journal)
     assert 8 <= read(sources, read_plan)[0] <= 12
     assert read_plan.begins["in"]["0"].idle_periods == (IdlePeriod(place, 35 * TICKS_PER_SECOND),)
 
@@ -106,7 +108,7 @@ def test_what_begun_says_outlives_the_process(tmp_path: Path) -> None:
     sources = source_of(tmp_path / "in")
     journal = no_journal(tmp_path)
     journal.take(told(3, 5))
-    read_plan = begin(sources, BACK, 40 * TICKS_PER_SECOND, stop_points(sources), journal)
+    read_plan = begin_files(sources, BACK, 40 * TICKS_PER_SECOND, stop_points(sources), journal)
     read_plan.save(tmp_path / "state" / "begun.json")
     again = ReadPlan.load(tmp_path / "state" / "begun.json")
     assert read(sources, again) == read(sources, read_plan)
@@ -124,17 +126,19 @@ def test_a_source_that_no_longer_holds_the_range_is_named(tmp_path: Path, by_fie
     sources = source_of(tmp_path / "in", by_field)
     known = stop_points(sources)
     (tmp_path / "in" / "3" / "a.json").unlink()
-    begin(sources, BACK, 45 * TICKS_PER_SECOND, known, no_journal(tmp_path))
+    begin_files(sources, BACK, 45 * TICKS_PER_SECOND, known, no_journal(tmp_path))
     (tmp_path / "in" / "3" / "d.json").unlink()
     with pytest.raises(InputError) as raised:
-        begin(sources, BACK, 41 * TICKS_PER_SECOND, known, no_journal(tmp_path))
+        begin_files(sources, BACK, 41 * TICKS_PER_SECOND, known, no_journal(tmp_path))
     assert str(raised.value) == (
         "[RANGE_NOT_RETAINED] the first windows would lack events:\n"
         "  input 'in', partition 3: needed is what arrived from 1970-01-01T00:00:30Z on, there is what "
         "arrived from 1970-01-01T00:00:40Z; d.json is gone\n"
         "  hint: start at a later time with --start TIME, or take what is there with --accept-partial"
     )
-    partial = begin(sources, BACK, 41 * TICKS_PER_SECOND, known, no_journal(tmp_path), accept_partial=True)
+    partial = begin_files(
+        sources, BACK, 41 * TICKS_PER_SECOND, known, no_journal(tmp_path), accept_partial=True
+    )
     assert read(sources, partial, "3") == list(range(40, 50))
 
 
@@ -145,7 +149,7 @@ def test_all_that_is_gone_is_missed_when_everything_is_needed(tmp_path: Path) ->
     known = stop_points(sources)
     (tmp_path / "in" / "0" / "a.json").unlink()
     with pytest.raises(InputError, match="needed is what arrived from its beginning on"):
-        begin(sources, BACK, None, known, no_journal(tmp_path))
+        begin_files(sources, BACK, None, known, no_journal(tmp_path))
 
 
 # ---------------------------------------------------------------- what a run leaves
@@ -171,7 +175,7 @@ def test_one_stopped_while_it_read_again_has_come_no_further_than_the_one_before
     known = stop_points(sources)
     put(tmp_path / "in" / "1" / "a.json", range(50))  # a partition the run before has not seen
     ticks = 40 * TICKS_PER_SECOND
-    read_plan = begin(sources, BACK, ticks, known, no_journal(tmp_path), after_ticks=ticks)
+    read_plan = begin_files(sources, BACK, ticks, known, no_journal(tmp_path), after_ticks=ticks)
     read_plan.save(tmp_path / "state" / READ_PLAN)
     again = stop_point(tmp_path / "state")
     assert again.watermark_ticks == ticks

@@ -13,7 +13,6 @@ from tideglass.plan.read_back import ReadBack
 
 NOTHING = StartFacts(
     now_ticks=900,
-    inputs=("clicks",),
     outputs=("counts",),
     read_backs={"clicks": ReadBack(100, 30, None)},
     read_backs_after_stop={"clicks": ReadBack(110, 30, None)},

@@ -20,17 +20,22 @@ from tideglass.project.settings import JobSettings
 class RunOptions:
     """What a user may choose for a run.
 
-    inputs, outputs: `--input` and `--output`; an input is a path, or one with more to say of its files; an
-    output is a directory, or "console".
-    once: the input is finished; run to its end and flush. run_directory: where the checkpoint lives.
-    fresh: forget earlier runs, replace their rows. overwrite: replace rows of other jobs too.
-    cores: of this machine, all of them when None. key_groups: pieces a stage's keys are split into; None:
-    as many as the job had, at first one a core. batch_bytes: how much input a batch may take.
-    idle_seconds: how often a silent input is told of. start_mode, start_at_ticks, accept_partial: see
-    `StartRequest`. live: the topics of the project are read and written, not the files that stand for
-    them. packages, jars: where Spark has the connector for Kafka from, Maven coordinates or a folder; by
-    default the package that belongs to this Spark. arguments: those of `tideglass run` that say the same,
-    for the journal; None: it was not the command.
+    inputs: by name, the files of `--input`: a path, or one with more to say of its files.
+    outputs: by name, what `--output` says: a directory, or "console".
+    once: the inputs are finished; run to their end and flush.
+    run_directory: the job directory; None for the project's own.
+    fresh: forget earlier runs, replace their rows.
+    overwrite: replace rows of other jobs, too.
+    cores: of this machine; None for all of them.
+    key_groups: pieces the keys of a stage are split into; None for as many as the job had, or one a core.
+    batch_bytes: how much input a batch may take.
+    idle_seconds: how often an input without events reports its idle time.
+    output_format: of files of outputs the project does not name.
+    start_mode, start_at_ticks, accept_partial: see `StartRequest`.
+    live: the topics of the project are read and written, not the files that stand for them.
+    packages: Maven coordinates of Spark's connector for Kafka; "" for the one that belongs to this Spark.
+    jars: a folder that holds the connector instead; None for none.
+    arguments: those of `tideglass run` that say the same, for the journal; None for another command.
     """
 
     inputs: Mapping[str, Path | InputOption] = field(default_factory=dict[str, Path | InputOption])

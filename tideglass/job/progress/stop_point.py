@@ -6,8 +6,8 @@ run that reads topics has given a batch's rows as soon as that says so, whatever
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,12 @@ class TopicStopPoint:
 
 @dataclass(frozen=True, slots=True)
 class StopPoint:
-    """Where a generation stopped. left, topics: {} when it has done no batch. ended: its inputs are at their
-    end. batch: the last whose rows were given, None for none.
+    """Where a generation stopped.
+
+    stop_points: of the inputs tideglass reads itself; {} when it has done no batch.
+    topics: by input; {} when it has done no batch.
+    ended: its inputs are at their end.
+    batch: the last one whose rows were emitted; None for none.
     """
 
     stop_points: PartitionStopPoints = field(default_factory=dict[str, Any])
@@ -75,12 +79,20 @@ class StopPoint:
 
     @property
     def watermark_ticks(self) -> int | None:
-        """The time up to which every partition had come; BEFORE_ALL_TICKS for none, None without a batch."""
-        reached = [
+        """The least watermark of all partitions; BEFORE_ALL_TICKS for none yet, None without a batch."""
+        watermarks = [
             each.watermark_ticks for partitions in self.stop_points.values() for each in partitions.values()
         ]
-        reached += [each.watermark_ticks for each in self.topics.values()]
-        return min(reached, default=None)
+        watermarks += [each.watermark_ticks for each in self.topics.values()]
+        return min(watermarks, default=None)
+
+    def of_inputs(self, names: Collection[str]) -> StopPoint:
+        """The stop point without other inputs."""
+        return replace(
+            self,
+            stop_points={name: each for name, each in self.stop_points.items() if name in names},
+            topics={name: each for name, each in self.topics.items() if name in names},
+        )
 
 
 def stop_point(generation: Path) -> StopPoint:

@@ -1,7 +1,7 @@
 """How a run starts, decided as a value (`asa.md` 7.2, 7.3).
 
 request + facts ──decide_start──▶ StartPlan ──▶ source (where to read from)
-                                            ──▶ sink (from which output time on rows are given)
+                                            ──▶ sink (from which output time on rows are emitted)
                                             ──▶ manifest and journal (so that a resumed run obeys it too)
 
 The runner gathers the facts before anything is written and obeys the plan after. A plan belongs to a
@@ -12,7 +12,7 @@ plan it began with; every other start begins a new one beside the old.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +36,10 @@ class StartMode(StrEnum):
 class StartRequest:
     """What the user asks for.
 
-    mode: None resumes where that is possible, and else starts as `decide_start` says. at_ticks: of
-    StartMode.TIME. fresh: forget all earlier runs and their rows. accept_partial: go on when a source no
-    longer holds all that first complete windows need.
+    mode: None resumes where that is possible, and else starts as `decide_start` says.
+    at_ticks: of StartMode.TIME, the output time.
+    fresh: forget all earlier runs and their rows.
+    accept_partial: go on when a source no longer holds everything that the first complete windows need.
     """
 
     mode: StartMode | None = None
@@ -73,15 +74,18 @@ def asked_start(text: str | None) -> tuple[StartMode | None, int | None]:
 class StartFacts:
     """What there is when a run is to start.
 
-    generation: number of the newest generation in the job directory, 0 for none. begun: the plan that
-    one began with. changes: what keeps its state from being used, in words, a line each.
-    now_ticks: the clock. read_backs: per input, how much earlier than its output it must be read;
-    read_backs_after_stop: how much earlier than the watermark of a stopped run. stopped_ticks: the watermark
-    the last generation left; None when it has done no batch. ended: it has read its inputs to their end.
+    now_ticks: the clock.
+    outputs: their names.
+    read_backs: per input, how much earlier than its output it must be read.
+    read_backs_after_stop: per input, how much earlier than the watermark of a stopped run it must be read.
+    generation: number of the newest generation in the job directory; 0 for none.
+    start_plan: how the newest generation that was written down started; None for none.
+    changes: what keeps its state from being used, in words, a line each.
+    stopped_ticks: the watermark it left; None when it has done no batch.
+    ended: it has read its inputs to their end.
     """
 
     now_ticks: int
-    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     read_backs: Mapping[str, ReadBack] = field(default_factory=dict[str, Any])
     read_backs_after_stop: Mapping[str, ReadBack] = field(default_factory=dict[str, Any])
@@ -97,13 +101,17 @@ class StartPlan:
     """Where a generation starts; plain data that the manifest keeps as JSON.
 
     generation: whose state is used; its directory and the names of its output files carry the number.
-    resume: its state is there already. read_from_ticks: per input, the arrival time before which events
-    need not be read; an input that is absent is read from the beginning of what is there.
-    emit_from_ticks: per output, the least System.Timestamp of the rows that are given; those before it
-    are computed and not given; an output that is absent gives all. cause: why, for people.
+    resume: its state is there already.
+    mode: where its output begins.
+    cause: why, for people.
+    read_from_ticks: per input, the arrival time before which events need not be read; an input that is absent
+        is read from the beginning of what is there.
+    emit_from_ticks: per output, the least System.Timestamp of the rows that are emitted. Rows before it are
+        computed only; an output that is absent emits all rows.
+    accept_partial: rows may lack events that a source no longer holds.
 
-    Of StartMode.LAST_STOPPED rows are given from the place on at which the last generation stopped, which
-    is one of the inputs and not a time: `job.start.files` knows it.
+    With StartMode.LAST_STOPPED rows are emitted from the stop point of the last generation on, which is a
+    position of the inputs and not a time: `ReadPlan` holds it.
     """
 
     generation: int
@@ -118,7 +126,7 @@ class StartPlan:
 def decide_start(request: StartRequest, facts: StartFacts) -> StartPlan:
     """What a run with this request does, given these facts. Raises StateError when it cannot start.
 
-    >>> facts = StartFacts(now_ticks=0, inputs=("clicks",), outputs=("counts",))
+    >>> facts = StartFacts(now_ticks=0, outputs=("counts",))
     >>> decide_start(StartRequest(), facts)
     StartPlan(generation=1, resume=False, mode=<StartMode.BEGINNING: 'beginning'>, cause='first start', \
 read_from_ticks={}, emit_from_ticks={}, accept_partial=False)
@@ -154,20 +162,12 @@ read_from_ticks={}, emit_from_ticks={}, accept_partial=False)
 
 
 def _as_possible(start_plan: StartPlan | None, request: StartRequest, facts: StartFacts) -> StartPlan:
-    """Nothing was asked for: go on from the state there is, or behind its place where it does not fit."""
+    """Nothing was asked for: go on from the state there is, or after its stop point where it does not fit."""
     if start_plan is None:
         cause = "asked to start anew" if facts.generation else "first start"
         return StartPlan(facts.generation + 1, False, StartMode.BEGINNING, cause)
     if not facts.changes:
-        return StartPlan(
-            facts.generation,
-            True,
-            start_plan.mode,
-            "resumed from the checkpoint",
-            start_plan.read_from_ticks,
-            start_plan.emit_from_ticks,
-            start_plan.accept_partial,
-        )
+        return replace(start_plan, resume=True, cause="resumed from the checkpoint")
     if facts.stopped_ticks is None or facts.ended:
         ended = " and it has read its inputs to their end" if facts.ended else ""
         raise StateError(

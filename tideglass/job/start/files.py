@@ -1,6 +1,6 @@
-"""Beginning to read where a run needs to: what an earlier run left, searched by arrival time (`asa.md` 7.2).
+"""Where reading of files begins: what an earlier run left, searched by arrival time (`asa.md` 7.2).
 
-generation's directory ──stopped──▶ Stopped ──begin──▶ Begun ──▶ source (positions, order, idle periods)
+generation's directory ──stop_point──▶ StopPoint ──begin_files──▶ ReadPlan ──▶ source
 
 An earlier run has fixed the order in which it read the files of a partition, and with it the places and
 arrival times of events. A replay reads them in the same order, so it gives the same rows to the bit. What a
@@ -66,7 +66,7 @@ def _shown(ticks: int) -> str:
     return format_ticks(ticks)[:19] + "Z"
 
 
-def begin(
+def begin_files(
     sources: Mapping[str, StreamInput],
     backs: Mapping[str, ReadBack],
     from_ticks: int | None,

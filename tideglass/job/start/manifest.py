@@ -1,14 +1,14 @@
 """The manifest of a job directory: which job its state belongs to, and how that state was begun.
 
 What a job is made of is written down piece by piece, so that a later run can say what has changed and
-whether the state still fits; `changes.py` compares.
+whether the state still fits.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from tideglass.job.start.decision import StartMode, StartPlan
 from tideglass.plan.fingerprint import state_parts
 from tideglass.plan.nodes import Node, Plan, steps_read
 from tideglass.plan.topology import Topology
-from tideglass.project.settings import JobSettings
+from tideglass.project.settings import JobSettings, format_duration
 
 #: Changes when state written by this version cannot be read by the one before, or the reverse.
 #: 1: state by the number of its operator. 2: by what the operator does (`plan.fingerprint`).
@@ -168,3 +168,110 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     """Replace the manifest, wholly or not at all: from here on a run belongs to its generation."""
     content = sealed(_ADAPTER.dump_python(manifest, mode="json", by_alias=True))
     replace_file(path, (json.dumps(content, indent=2) + "\n").encode())
+
+
+# ---------------------------------------------------------------- what has changed
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What has changed between two starts of a job.
+
+    differences: every difference, in words, a line each.
+    keeps_state: whether the state of before can be used now. That must be proven: everything that has state
+        does to the same rows what something with state did before (`plan.fingerprint`), and the inputs are
+        read in the same way.
+    same_inputs: the inputs that are read in the same way.
+    """
+
+    differences: tuple[str, ...] = ()
+    keeps_state: bool = True
+    same_inputs: frozenset[str] = frozenset()
+
+
+def changes_between(before: Manifest | None, now: Identity) -> Changes:
+    """What a job directory's manifest and a job that is to run in it differ in; None: nothing has run yet."""
+    if before is None:
+        return Changes()
+    known = before.identity
+    if known is None:
+        words = (
+            "its manifest is that of another version"
+            if before.state_format == STATE_FORMAT
+            else f"its state has format {before.state_format}, this version's is {STATE_FORMAT}"
+        )
+        return Changes((words,), keeps_state=False)
+    differences = (
+        *_steps(known, now),
+        *_settings(known.settings, now.settings),
+        *_ends("input", known.inputs, now.inputs),
+        *_ends("output", known.outputs, now.outputs),
+        *_schemas(known.schemas, now.schemas),
+        *_key_groups(known, now),
+        *_finished(known, now),
+    )
+    keeps = (
+        set(now.state) <= set(known.state)
+        and now.inputs == known.inputs
+        and now.key_groups == known.key_groups
+        # the stages were told that a finished input has ended
+        and (now.finished_input or not known.finished_input)
+    )
+    same = (name for name, words in known.inputs.items() if words == now.inputs.get(name))
+    return Changes(differences, keeps, frozenset(same))
+
+
+def _steps(before: Identity, now: Identity) -> Iterator[str]:
+    for name, step in now.steps.items():
+        was = before.steps.get(name)
+        if was is None:
+            yield f"{_step_words(name)} is new"
+        elif was.own != step.own:
+            yield f"{_step_words(name)} is another"
+        elif was.whole != step.whole:
+            yield f"{_step_words(name)} is the same, but what it reads is not"
+    yield from (f"{_step_words(name)} is gone" for name in before.steps if name not in now.steps)
+    if before.plan != now.plan and before.steps == now.steps and before.settings == now.settings:
+        yield "what the query calls or reads is declared in another way, or this version places it otherwise"
+
+
+def _step_words(name: str) -> str:
+    into = name.removeprefix("INTO ")
+    return f"the step {name!r}" if into == name else f"the statement that writes to {into!r}"
+
+
+def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for name in now:
+        if before.get(name) != now[name]:
+            text_of: Callable[[Any], str] = format_duration if name.endswith("_ticks") else str
+            label = name.removesuffix("_ticks")
+            yield f"the setting {label} was {text_of(before.get(name))} and is {text_of(now[name])}"
+
+
+def _ends(kind: str, before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Any]) -> Iterator[str]:
+    for name, words in now.items():
+        if name not in before:
+            yield f"the {kind} {name!r} is new"
+        else:
+            for key in words:
+                if words[key] != before[name].get(key):
+                    yield f"the {kind} {name!r}: {key} was {before[name].get(key)!r} and is {words[key]!r}"
+    yield from (f"the {kind} {name!r} is gone" for name in before if name not in now)
+
+
+def _schemas(before: Mapping[str, Mapping[str, str]], now: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    for name in now.keys() & before.keys():
+        for field, type_ in now[name].items():
+            was = before[name].get(field)
+            if was is not None and was != type_:
+                yield f"the input {name!r}: {field} was {was or 'undeclared'} and is {type_ or 'undeclared'}"
+
+
+def _key_groups(before: Identity, now: Identity) -> Iterator[str]:
+    if before.key_groups != now.key_groups:
+        yield f"the key groups were {before.key_groups} and are {now.key_groups}"
+
+
+def _finished(before: Identity, now: Identity) -> Iterator[str]:
+    if before.finished_input and not now.finished_input:
+        yield "the inputs were finished (--once) and now go on"
