@@ -1,4 +1,4 @@
-"""How far the result of an operator has come that still holds rows it may stamp behind its watermark."""
+"""The output watermark of an operator that holds rows it may emit with a time before its input watermark."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def held_back(
     later_ticks: int = 0,
     back_ticks: int = 0,
 ) -> Progress:
-    """`progress`, held back by the stamps of rows that wait, and by rows to come stamped before it.
+    """`progress`, held back by the stamps of rows that wait, and of later rows stamped before it.
 
     waiting: with `$ts`, and `$substream` if there are `substreams`. later_ticks: how much later than that
-    such a row is stamped. back_ticks: how far before their own time rows to come may be stamped, 0 or less.
-    With substreams, what it told before is kept in the state, so that none of them goes back.
+    such a row is stamped. back_ticks: how far before their own time later rows may be stamped, 0 or less.
+    With substreams, the progress it reported before is kept in the state, so that no watermark goes back.
     """
     stamps_ticks = np.concatenate(
         [np.empty(0, np.int64), *(rows[SYSTEM_TIMESTAMP].to_numpy() + later_ticks for rows in waiting)]

@@ -22,12 +22,12 @@ _AFTER_PARTITION = r"(?s)^([0-9]+/).*$"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`watermark_ticks` holds for every row to come; a substream may be ahead of it (`asa.md` 1.7).
+    """`watermark_ticks` holds for every later row; a substream may be ahead of it (`asa.md` 1.7).
 
     substreams: None, or a table (substream string, watermark_ticks int64) of what is ahead of
     `watermark_ticks`: single substreams, and by the name `<partition>/` all substreams of an input
-    partition. So a partition may forget a substream it has caught up with (A-07), and whoever
-    follows several partitions still knows how far that substream has come.
+    partition. So a partition may forget a substream it has caught up with (A-07), and a reader
+    of several partitions still knows the watermark of that substream.
     """
 
     watermark_ticks: int = BEFORE_ALL_TICKS
@@ -41,7 +41,7 @@ class Progress:
         return max(self.watermark_ticks, int(pc.max(self.substreams["watermark_ticks"]).as_py()))
 
     def of(self, substreams: pa.Array | pa.ChunkedArray) -> Ints:
-        """The watermark of each of the given substream keys."""
+        """The watermark of each of these substream keys."""
         if self.substreams is None or self.substreams.num_rows == 0:
             return np.full(len(substreams), self.watermark_ticks, dtype=np.int64)
         encoded: Any = substreams.dictionary_encode()
@@ -64,10 +64,11 @@ class Progress:
 
     @classmethod
     def of_senders(cls, senders: Sequence[Progress]) -> Progress:
-        """Where the senders of one exchange meet, which share the rows of one stream.
+        """The progress of all senders of one exchange, which share the rows of one stream.
 
-        The watermark is the least of theirs; without a sender there is none. All rows of a substream are of
-        one input partition (`asa.md` 1.7: PartitionId is among its keys): what any sender says of it holds.
+        The watermark is their least; without a sender there is none. All rows of a substream are of one
+        input partition (`asa.md` 1.7: PartitionId is among its keys): the report of any sender about it
+        holds.
         """
         if not senders:
             return cls()
@@ -81,9 +82,9 @@ class Progress:
 
     @classmethod
     def of_inputs(cls, inputs: Sequence[Progress]) -> Progress:
-        """Where the inputs of an operator meet, each of which may have rows of every substream.
+        """The progress of all inputs of an operator, each of which may have rows of every substream.
 
-        The watermark is the least of theirs (`asa.md` 1.6), and so is that of each substream.
+        The watermark is their least (`asa.md` 1.6), and so is that of each substream.
         """
         if len(inputs) == 1:
             return inputs[0]

@@ -66,9 +66,9 @@ def topic_output(described: Described) -> TopicOutput:
 
 def _format(described: Described, known: tuple[str, ...]) -> str:
     if described.format not in known:
-        told = objects_in(described.content.get("Serialization")).get("Type")
+        named = objects_in(described.content.get("Serialization")).get("Type")
         described.problems.error(
-            described.file, f"messages in the format {told!r} are not known here; use {in_words(known)}"
+            described.file, f"messages in the format {named!r} are not known here; use {in_words(known)}"
         )
         return known[0]
     return described.format

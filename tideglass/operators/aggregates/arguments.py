@@ -1,4 +1,4 @@
-"""What an aggregate may be given, as SQL by type of value (`asa.md` 4.1, 4 head, 5.2).
+"""What the argument of an aggregate may be, as SQL by type of value (`asa.md` 4.1, 4 head, 5.2).
 
 An argument column has a type per chunk; each aggregate wants it split into the families it adds or
 compares. Text that looks like a number is taken as one; anything else the function does not know stops

@@ -1,7 +1,7 @@
-"""Aggregates over the rows of a window: what each asks of the rows, as cells that merge (`asa.md` 4.1).
+"""Aggregates over the rows of a window, as cells that merge (`asa.md` 4.1).
 
-A cell holds what must be known of a set of rows, such that the cell of two sets together follows from
-their cells, in any order (`grouping`). NULL is ignored by all but COUNT(*) and users' own aggregates; so it
+A cell holds a quantity of a set of rows. The cell of two sets together follows from their cells, in any
+order (`grouping`). NULL is ignored by all but COUNT(*) and users' own aggregates; so it
 is by TopOne, Collect and CollectTop. Cells of the same argument are shared: SUM, AVG and COUNT of one
 column keep one count.
 
@@ -62,7 +62,7 @@ _SQUARE_LOW, _SQUARE_HIGH = 2.0**-400, 2.0**400
 
 
 class Cells:
-    """The cells a chunk of rows gives, for all aggregates of a step.
+    """The cells of a chunk of rows, for all aggregates of a step.
 
     `rows` is the chunk with columns added that cells read; `sql` maps a cell to its aggregate over it, or,
     with `over`, to the window function that aggregates that frame.

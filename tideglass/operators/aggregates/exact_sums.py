@@ -3,7 +3,7 @@
 A float is a whole number of 2**-s for some s. A *lane* adds floats of one range of magnitudes as whole
 numbers of 2**-s in 128 bits, where addition is exact and has no order. What fits no lane (huge, tiny,
 infinite, NaN) is an *outlier* and is kept as it is. The sum of lanes, outliers and whole numbers is
-rounded to a float once, to nearest, ties to even: what `math.fsum` gives for floats.
+rounded to a float once, to nearest, ties to even: as `math.fsum` does.
 
     lane   holds |x| in        why
     74     0, [2**-22, 2**20)  what most measurements are: usually the only lane
@@ -60,7 +60,7 @@ class Magnitudes:
         return self.has_special or self.smallest < _LOWEST or self.largest >= _HIGHEST
 
     def needs(self, lane: int) -> bool:
-        """Whether a float of the chunk belongs to the lane; the main lane also says 'there was a float'."""
+        """Whether a float of the chunk belongs to the lane; the main lane also holds that there was one."""
         if lane == MAIN_LANE:
             return True
         if self.smallest is None or self.largest is None:
@@ -114,7 +114,7 @@ def _rounded(high: Words, low: Words, scale: int) -> Floats:
     negative = high >> np.uint64(63) != 0
     low_size = np.where(negative, ~low + np.uint64(1), low)
     high_size = np.where(negative, ~high + (low == 0), high)
-    # Round to odd: keep 64 bits, and let the last one say whether anything below was lost. The one
+    # Round to odd: keep 64 bits, and let the last one show whether anything below was lost. The one
     # real rounding is then the hardware's, from 64 bits to 53.
     _, shift = np.frexp(high_size.astype(np.float64))
     shift = np.minimum(np.where(high_size == 0, 0, shift), 64).astype(np.uint64)

@@ -1,7 +1,7 @@
 """Rows of one group brought together: GROUP BY over typed key columns, and merging of partial aggregates.
 
 A table of partial aggregates has plain columns (times, substream), key columns (typed values), and
-*cells*: columns named `<subject>|<kind>`, whose kind says how two values of the cell become one. A cell
+*cells*: columns named `<subject>|<kind>`, whose kind decides how two values of the cell become one. A cell
 that is missing in a chunk is NULL, and NULL changes nothing; so chunks with different cells simply meet.
 """
 
@@ -23,7 +23,7 @@ from tideglass.core.types import Type, arrow_type, field, types_of
 CELL_MARK = "|"
 
 #: How cells of a kind are merged: `{}` is the cell, `[over]` the place for an OVER clause, `[n]` what the
-#: cell's name says after the kind.
+#: cell's name has after the kind.
 MERGE_SQL: Mapping[str, str] = {
     "n": "(sum({}) [over])::BIGINT",
     "whole": "sum({}) [over]",
@@ -66,9 +66,9 @@ def stack(tables: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class GroupKeys:
-    """Which columns tell groups apart: `plain` by their Arrow values, `keys` as typed values.
+    """Which columns identify a group: `plain` by their Arrow values, `keys` as typed values.
 
-    Two key values are one group if `canonical_text` says they are equal; of 1 and 1.0 in one group the
+    Two key values are one group if `canonical_text` is equal for them; of 1 and 1.0 in one group the
     float stands for it, and -0.0 is 0.0.
     """
 

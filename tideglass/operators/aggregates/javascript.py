@@ -35,7 +35,7 @@ def user_defined(spec: AggregateSpec, closed: pa.Table) -> tuple[pa.Array, Type]
     """The result column of a user's aggregate over merged cells, and its type.
 
     The events of a group go in by their total order, NULL too, each with its System.Timestamp. Raises
-    EvaluationError for a group on which the script fails, with the event it was given last.
+    EvaluationError for a group on which the script fails, with the last event it got.
     """
     name, cell = spec.function.removeprefix(USERS), spec.cell("list.events")
     results: list[str | None] = []
@@ -61,7 +61,7 @@ def _loads(closed: pa.Table, cell: str) -> Iterator[pa.Table]:
 
 
 def _failed(spec: AggregateSpec, failure: GroupFailure, group: pa.Table) -> EvaluationError:
-    """The error of one group: the method that failed, the window, and the last event it was given."""
+    """The error of one group: the method that failed, the window, and the last event it got."""
     end = format_ticks(int(group[END][0].as_py()))
     message = f"The function {spec.function} failed in {failure.method}, in the window that ends at {end}"
     row = None

@@ -5,7 +5,7 @@ SUM      bigint if all values are, and an error beyond int64 (A-19); with a floa
 AVG      the exact sum rounded once to a float, divided by the count (A-18).
 VAR      (n * sum(x^2) - sum(x)^2) / (n * (n - 1)) of the values as floats, evaluated exactly and rounded
          once; NULL for one value. VARP divides by n * n. STDEV, STDEVP are the root of that float.
-         An infinity or NaN among the values gives NaN.
+         NaN if an infinity or NaN is among the values.
 MIN, MAX bigint, float and bit compare as numbers, exactly; of equal ones the bigint, then the float,
          stands for them. NaN is greater than every number, and -0.0 is 0.0.
 PERCENTILE_CONT  the values as floats, lower + (upper - lower) * fraction at rank p * (n - 1);

@@ -1,7 +1,7 @@
 """Detection of anomalies: how probable a value is after those before it (`asa.md` 4.3, decision 12).
 
 A value is judged by the density of at most `history_size` earlier ones, each a Gaussian as wide as their
-standard deviation. A change point is told from the power martingale over the probabilities of as many
+standard deviation. A change point is found by the power martingale over the probabilities of as many
 values up to the current one. All of it is a function of the values in a frame, summed in their order: it
 depends neither on batches nor on what else is in a chunk.
 """
@@ -29,7 +29,7 @@ EPSILON = 0.1
 LEAST_PROBABILITY = 1e-8
 #: Values that agree are taken to vary a little, as 1e-6 is of no account in a measurement.
 LEAST_WIDTH = 1e-6
-#: What stands for an event that did not come: it would have been as expected.
+#: What stands for a missing event: it would have been as expected.
 _LOG_HALF = math.log(0.5)
 _LOG_MOST = math.log(np.finfo(np.float64).max)
 #: So many pairs of a value and one of its history are held at once.
@@ -65,7 +65,7 @@ def detect(
 ) -> tuple[pa.Array, Floats]:
     """The result record of each row from `before` on as JSON text, NULL where the row does not match.
 
-    logs: of the rows before, the logarithm of their probability; it is given back with those of the others.
+    logs: of the rows before, the logarithm of their probability; it is returned with those of the others.
     """
     own = ordered.matching[ordered.order]
     sorted_places = np.flatnonzero(own)

@@ -1,6 +1,6 @@
-"""Analytic functions: what each row knows of the rows before it (`asa.md` 4.2, A-26, A-27).
+"""Analytic functions over each row and the rows before it (`asa.md` 4.2, A-26, A-27).
 
-Rows wait until the watermark is past their timestamp; then none can come before or beside them, and
+Rows wait until the watermark is past their timestamp; then no row can get a place before or beside them, and
 they are taken in the total order. Each row gets its values from the rows of its key up to itself, in
 (t - length, t]; so they depend neither on chunks nor on batches. The state keeps the rows that wait,
 and of the rows taken those that a later one may still look at.
@@ -114,11 +114,11 @@ class AnalyticFunctions:
         state: State,
         on_failure: OnFailure | None = None,
     ) -> pa.Table | None:
-        """Takes rows in any order, none behind an earlier watermark; returns those whose turn it is.
+        """Takes rows in any order, none before an earlier watermark; returns those the watermark has passed.
 
-        They come in the total order (with substreams: in that of each) with one column a function more;
+        They are in the total order (with substreams: in that of each) with one column a function more;
         None if there are none. Raises EvaluationError for a value an aggregate refuses; with `on_failure`
-        such rows are told of there and left out, before any function sees them.
+        such rows are reported there and left out, before any function sees them.
         """
         if on_failure is not None:
             rows = [of_sound_rows(self._checked, table, on_failure, failing=self._refused) for table in rows]
@@ -208,7 +208,7 @@ def _matching(rows: pa.Table, when: str | None) -> Any:
 
 
 def _is_first(spec: AnalyticSpec, ordered: Sorted, before: int) -> Column:
-    """1 where no matching row of the key comes before in the interval (start, end]."""
+    """1 where no matching row of the key is before it in the interval (start, end]."""
     intervals: Ints = -((ORIGIN_TICKS - ordered.times_ticks) // spec.length_ticks)
     earlier, found = ordered.earlier(1)
     first = ordered.matching & ~(found & (intervals[earlier] == intervals))

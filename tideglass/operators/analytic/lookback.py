@@ -1,6 +1,6 @@
 """Rows sorted by key, so that the rows before a row are found by counting (`asa.md` 4.2).
 
-Rows come in the total order. A stable sort by key keeps that order within each key; the n-th matching
+Rows are in the total order. A stable sort by key keeps that order within each key; the n-th matching
 row before another is then n places further up the list of matching rows.
 """
 
@@ -70,7 +70,7 @@ class Sorted:
 
     @property
     def ranks_before_key(self) -> Ints:
-        """For each sorted row, how many matching rows of other keys come before its key."""
+        """For each sorted row, how many matching rows of other keys have a key before its key."""
         starts = self.starts
         own = self.matching[self.order]
         return (self.ranks - own)[starts]

@@ -1,7 +1,7 @@
 """JOIN of two streams: pairs of rows with equal keys, close enough in time (`asa.md` 2.8, 1.3, A-25).
 
-A pair comes out in the batch in which its later row comes in. A left row of a LEFT JOIN that no right row
-can match any more comes out alone, as the watermark passes the end of its last admissible unit. What comes
+A pair is emitted in the batch in which its later row arrives. A left row of a LEFT JOIN that no right row
+can match any more is emitted alone, when the watermark passes the end of its last admissible unit. What comes
 out depends on the rows only: not on how they were cut into batches, nor on how keys were spread.
 """
 
@@ -58,7 +58,7 @@ class _JoinLogs:
 class IntervalJoin:
     """The join of one FROM clause.
 
-    condition: tells which pairs fulfil `spec.condition`, of its columns and `$ts`; None without one.
+    condition: finds the pairs that fulfil `spec.condition`, of its columns and `$ts`; None without one.
     """
 
     spec: IntervalJoinSpec
@@ -85,12 +85,12 @@ class IntervalJoin:
         state: State,
         on_failure: OnFailure | None = None,
     ) -> tuple[pa.Table | None, Progress]:
-        """Takes new rows of both sides; answers with the rows that come out, and how far these have come.
+        """Takes new rows of both sides; returns the rows to emit, and their progress.
 
         left, right: order columns, `$substream` with substreams, key columns and the side's own columns;
-        no row behind the watermark of an earlier call. The result has the order columns, `$substream` and
+        no row before the watermark of an earlier call. The result has the order columns, `$substream` and
         the columns of both sides; None if there is no row. Raises EvaluationError for a pair on which the
-        condition fails; with `on_failure` such pairs are told of there and do not match.
+        condition fails; with `on_failure` such pairs are reported there and do not match.
         """
         logs = self._logs(state)
         fresh_left = self._numbered(unify(left), state) if left else None
@@ -129,7 +129,7 @@ class IntervalJoin:
         )
         return _JoinLogs(*(RowLog(state, number, 3, width_ticks) for number in range(3)))
 
-    # ------------------------------------------------------------ rows as they come
+    # ------------------------------------------------------------ rows as they arrive
 
     def _numbered(self, rows: pa.Table, state: State) -> pa.Table:
         """Left rows with a number each and the time until which they can match."""
@@ -253,9 +253,9 @@ class IntervalJoin:
         logs: _JoinLogs,
         made: list[pa.Table],
     ) -> Progress:
-        """Adds the left rows that no right row can match any more; answers with how far the result has come.
+        """Adds the left rows that no right row can match any more; returns the progress of the result.
 
-        No later row is behind the stamp of a left row that may yet come out alone.
+        No later row is before the stamp of a left row that may still be emitted alone.
         """
         previous = Progress.from_bytes(state.get("progress"))
         if previous.to_bytes() != progress.to_bytes():
@@ -271,7 +271,7 @@ class IntervalJoin:
             until, now = rows[UNTIL].to_numpy(), progress.of_rows(rows)
             open_ = ~np.isin(rows[NUMBER].to_numpy(), done)
             due = open_ & (until < now)
-            if since is not None:  # what was due before has come out before
+            if since is not None:  # what was due before was emitted before
                 due &= until >= since.of_rows(rows)
             if due.any():
                 made.append(self._alone(rows.filter(pa.array(due))))

@@ -25,10 +25,10 @@ PAIRS_AT_ONCE = 2_000_000
 
 #: Types whose values are one key exactly if Arrow holds them for equal.
 AS_THEY_ARE = frozenset((Type.BIGINT, Type.DATETIME, Type.NVARCHAR, Type.RECORD, Type.ARRAY))
-#: Types whose values are numbers that tell keys apart by themselves.
+#: Types whose values are numbers that identify a key by themselves.
 WHOLE = frozenset((Type.BIGINT, Type.DATETIME))
 
-#: Tells in which pairs, the rows of a table, the rest of ON holds; not in one on which it fails.
+#: For which pairs, the rows of a table, the rest of ON holds; it does not hold for one on which it fails.
 Condition = Callable[[pa.Table, OnFailure | None], Mask]
 
 
@@ -127,7 +127,8 @@ def pairs(
 ) -> Iterator[tuple[Ints, Ints]]:
     """Row numbers (left, right) of all pairs with equal keys and first <= right time <= last.
 
-    `first_ticks` and `last_ticks` are those of each left row. At most some PAIRS_AT_ONCE come at a time.
+    `first_ticks` and `last_ticks` are those of each left row. At most about PAIRS_AT_ONCE are yielded at a
+    time.
     """
     left = np.flatnonzero(coded.left_known & (first_ticks <= last_ticks))
     right = np.flatnonzero(coded.right_known)

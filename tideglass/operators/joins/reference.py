@@ -203,7 +203,7 @@ def _blocks(counts: Ints) -> Iterator[tuple[int, int]]:
 class ReferenceJoin:
     """The rows of a stream with their matches; a row keeps its time and place, each of its matches does.
 
-    condition: tells which pairs fulfil `spec.condition`, of its columns; None without one.
+    condition: finds the pairs that fulfil `spec.condition`, of its columns; None without one.
     """
 
     spec: ReferenceJoinSpec
@@ -216,8 +216,8 @@ class ReferenceJoin:
     def join(self, rows: pa.Table, table: ReferenceTable, on_failure: OnFailure | None = None) -> pa.Table:
         """The joined rows: in the order of `rows`, the matches of one in the order of the table.
 
-        Raises EvaluationError for a pair on which the condition fails; with `on_failure` such pairs are told
-        of there and do not match.
+        Raises EvaluationError for a pair on which the condition fails; with `on_failure` such pairs are
+        reported of there and do not match.
         """
         lefts: list[Ints] = []
         rights: list[Ints] = []

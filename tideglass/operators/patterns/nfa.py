@@ -1,10 +1,11 @@
-"""The ways in which a pattern matches: all starts advance together, an event at a time (`asa.md` 2.14, A-13).
+"""The NFA of a pattern: threads of all starts advance together, event by event (`asa.md` 2.14, A-13).
 
-A way is a start, a state of the pattern, and the places of the events that conditions and measures look back
-at (its registers). The ways of a start stand in the order of preference. One whose state accepts is the best
-so far, and all behind it are given up; those before it go on, as a longer match along a preferred way counts
-more. Of ways with the same future, which is told by their states and the registers conditions read, the
-preferred one is kept; so there are not more ways than states unless conditions look back.
+A thread is a start, a state of the pattern, and the places of the events that conditions and measures look
+back at (its registers). The threads of a start stand in the order of preference. One whose state accepts is
+the best so far, and all less preferred ones are dropped; more preferred ones go on, as a longer match of a
+preferred thread counts more. Threads with equal states and equal registers read by conditions have the same
+future; only the preferred one of them is kept; so there are not more threads than states unless conditions
+look back.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ from tideglass.plan.nodes import MatchedValue, PatternState
 Codes = npt.NDArray[np.int8]
 Column = tuple[pa.Array, Type]
 
-#: Ways of one start there may be at a time: conditions that look back at ever other events make ever more.
+#: Threads of one start there may be at a time: conditions that look back at ever other events make ever more.
 MAX_THREADS = 10_000
 #: Events of one match; the place of a row of matches has room for as many.
 MOST_EVENTS = 1 << 20
-#: Starts that advance together: what is known of a way takes some hundred bytes.
+#: Starts that advance together: what is known of a thread takes some hundred bytes.
 STARTS_AT_ONCE = 50_000
 
-#: What a test says of an event.
+#: The result of a test of an event.
 FALSE, TRUE, FAILS = 0, 1, 2
 
 
 class Condition(Protocol):
-    """Tells in which rows of a table a condition holds, and at which places it fails."""
+    """For which rows of a table a condition holds, and for which it fails."""
 
     def __call__(self, rows: pa.Table, on_failure: OnFailure | None) -> Mask: ...
     def failing(self, rows: pa.Table) -> Ints: ...
@@ -158,7 +159,7 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class _Threads:
-    """Ways by start, those of a start in the order of preference."""
+    """Threads by start, those of a start in the order of preference."""
 
     begins: Ints  # numbers of the starts
     states: Ints
@@ -174,14 +175,14 @@ class _Threads:
         )
 
     def failing(self, row: int, variables: Ints, places: Ints) -> Failing:
-        """The test that ended a way."""
+        """The test that ended a thread."""
         registers = tuple(int(register[row]) for register in self.registers)
         return Failing(int(variables[row]), int(places[row]), registers)
 
 
 @dataclass(slots=True)
 class Trail:
-    """Every step of every way, to tell the variables of a match: the step before it, and its variable."""
+    """Every step of every thread, for the variables of a match: the step before it, and its variable."""
 
     before: list[Ints] = field(default_factory=list[Ints])
     variables: list[Ints] = field(default_factory=list[Ints])
@@ -195,7 +196,7 @@ class Trail:
         return np.arange(first, self.count)
 
     def variables_of(self, lasts: Ints, lengths: Ints) -> Ints:
-        """The variables of the ways that end with the steps `lasts`, one way behind the other."""
+        """The variables of the threads that end with the steps `lasts`, one thread after the other."""
         before = np.concatenate(self.before) if self.before else np.empty(0, np.int64)
         variables = np.concatenate(self.variables) if self.variables else np.empty(0, np.int64)
         ends = np.cumsum(lengths)
@@ -253,12 +254,12 @@ class Pattern:
         trail: Trail,
         drops_failing: bool,
     ) -> Matches:
-        """What comes of matching from each start on.
+        """The matches from each start on.
 
-        starts: places. ends: no event from there on is looked at. until_ticks: when the last event of a match
-        may be at the latest. closed: all events until then are there. drops_failing: a test that fails says
-        no; else it ends its way, which then counts as if it had matched. Raises EvaluationError if there are
-        too many ways.
+        starts: places. ends: no event from there on is looked at. until_ticks: when the last event of a
+        match may be at the latest. closed: all events until then are there. drops_failing: a test that fails
+        means no; else it ends its thread, which then counts as if it had matched. Raises EvaluationError if
+        there are too many threads.
         """
         alone = [
             None if each.alone is None else codes(each.alone, self._tested(events, each.alone))
@@ -312,7 +313,7 @@ class Pattern:
         trail: Trail,
         drops_failing: bool,
     ) -> _Threads:
-        """The ways with one event more; what accepts or fails is noted in `found`."""
+        """The threads with one event more; what accepts or fails is noted in `found`."""
         counts = self._counts[threads.states]
         rows = np.repeat(np.arange(len(places)), counts)
         moves = np.arange(len(rows)) + np.repeat(
@@ -382,7 +383,7 @@ class Pattern:
                     register[own] = events.ranked(column).best(function, register[own], places[own])
 
     def _merged(self, threads: _Threads) -> _Threads:
-        """The ways without those that have the same future as a preferred one of their start."""
+        """The threads without those that have the same future as a preferred one of their start."""
         if not (threads.begins[1:] == threads.begins[:-1]).any():
             return threads
         futures = threads.begins * len(self._counts) + threads.states
@@ -458,7 +459,7 @@ class Pattern:
 
 
 def codes(test: EventTest, rows: pa.Table) -> Codes:
-    """What a test says of every row."""
+    """The result of a test for every row."""
     try:
         return test.condition(rows, None).astype(np.int8)
     except EvaluationError:

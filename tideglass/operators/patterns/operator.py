@@ -2,9 +2,9 @@
 
 Events wait until the watermark has passed them, so that they are known in the total order. A match that
 begins at an event is decided as soon as no later event can make another one of it, at the latest when the
-watermark has passed the event by more than the limit; then its row comes out, stamped with its last event's
-time. An event that may still begin a match is open. The state keeps open events and those behind them; what
-comes out depends neither on batches nor on how keys are spread.
+watermark has passed the event by more than the limit; then its row is emitted, stamped with its last event's
+time. An event that may still begin a match is open. The state keeps open events and those after them; the
+result depends neither on batches nor on how keys are spread.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ STAMP = "$stamp"  # int64 ticks: the row of the match that begins at the event i
 
 #: The limit spans so many buckets: what is out of reach is dropped an eighth of it late.
 BUCKETS_PER_LIMIT = 8
-#: An open event is looked at again with every event behind it up to so many, then with the 96th, 128th,
-#: 192nd, 256th, ...: what is looked at again is then a few times what comes. A longer match comes out that
+#: An open event is looked at again with every event after it up to so many, then with the 96th, 128th,
+#: 192nd, 256th, ...: an event is then looked at only a few times. A longer match is emitted that
 #: much later, at its limit at the latest. It depends on the events alone, so that a replay knows what has.
 FEW_EVENTS = 64
 
@@ -98,13 +98,13 @@ class Patterns:
         state: State,
         on_failure: OnFailure | None = None,
     ) -> tuple[pa.Table | None, Progress]:
-        """Takes new rows; answers with the rows of the matches decided, and how far these have come.
+        """Takes new rows; returns the rows of the matches decided, and their progress.
 
-        rows: order columns, `$substream` with substreams, and `columns`; in any order, none behind the
+        rows: order columns, `$substream` with substreams, and `columns`; in any order, none before the
         watermark of an earlier call. The result has the order columns, `$substream` and the measured values;
-        None if there is no row. Raises EvaluationError for a condition that fails on the way that counts, or
-        a measure that does; with `on_failure` it is told of there, such a condition does not hold, and such
-        a match is left out.
+        None if there is no row. Raises EvaluationError for a condition that fails on the thread that counts,
+        or a measure that does; with `on_failure` it is reported there, such a condition does not hold, and
+        such a match is left out.
         """
         width_ticks = max(TICKS_PER_SECOND, self.spec.limit_ticks // BUCKETS_PER_LIMIT)
         widths_ticks = (TICKS_PER_SECOND, width_ticks, width_ticks, width_ticks)
@@ -218,7 +218,7 @@ class _Known:
         )
 
     def advance(self, logs: _PatternLogs, on_failure: OnFailure | None) -> pa.Table | None:
-        """Decides what can be decided; keeps what cannot, and the events behind it."""
+        """Decides what can be decided; keeps what cannot, and the events after it."""
         earlier = np.where(self.new, 0, self.following - self.new_events)
         again = looked_at(self.following) > looked_at(earlier)
         starts = np.flatnonzero(self.open & (self.closed | again))
@@ -291,7 +291,7 @@ class _Known:
             return None
         lengths = found.lengths[chosen]
         lasts = self.events.rows.take(pa.array(starts[chosen] + lengths - 1))
-        # of matches that end with the same event the one that began first comes first
+        # of matches that end with the same event the one that began first is first
         offsets = lasts[OFFSET].to_numpy() * MOST_EVENTS + (MOST_EVENTS - 1 - lengths)
         columns: list[Any] = [lasts[name] for name in (SYSTEM_TIMESTAMP, ARRIVAL, INPUT, PARTITION)]
         fields = [lasts.schema.field(name) for name in (SYSTEM_TIMESTAMP, ARRIVAL, INPUT, PARTITION)]

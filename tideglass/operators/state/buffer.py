@@ -1,4 +1,4 @@
-"""Rows that wait for the watermark to pass them, so that none can come before or beside them."""
+"""Rows that wait for the watermark to pass them, so that no row can get a place before or beside them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tideglass.operators.state.reorder import in_order
 def released(log: RowLog, rows: Sequence[pa.Table], progress: Progress, substreams: bool) -> pa.Table | None:
     """The rows that the watermark has passed, in the total order; the others wait in the log.
 
-    rows: new ones, in any order, none behind an earlier watermark. substreams: a row is passed by the
+    rows: new ones, in any order, none before an earlier watermark. substreams: a row is passed by the
     watermark of its own substream, and the order is that of each. None if no row is passed.
     """
     due: list[pa.Table] = []

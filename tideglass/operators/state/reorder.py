@@ -1,4 +1,4 @@
-"""The reorder buffer: rows wait until the watermark says none can come before them (`asa.md` 1.4, 1.5)."""
+"""The reorder buffer: rows wait until the watermark has passed them (`asa.md` 1.4, 1.5)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tideglass.operators.progress import Progress
 
 
 def release(held: pa.Table | None, rows: pa.Table, progress: Progress) -> tuple[pa.Table, pa.Table | None]:
-    """Of the rows held and the new ones: those at or behind the watermark, in order, and those to hold.
+    """The rows held and the new ones: those at or before the watermark, in order, and those to hold.
 
-    The order is the total one of `ORDER_COLUMNS`. Rows of one partition, none behind the watermark of
-    the call before, come out in that order over all calls; with substreams (rows with a `$substream`)
-    those of each substream do. What stays held keeps the order it came in.
+    The order is the total one of `ORDER_COLUMNS`. Rows of one partition, none before the watermark of
+    the call before, are released in that order over all calls; with substreams (rows with a `$substream`)
+    those of each substream do. Rows that are held keep the order in which they arrived.
     """
     every = rows if held is None else unify([held, rows])
     if every.num_rows == 0:
@@ -39,7 +39,7 @@ def in_order(rows: pa.Table) -> pa.Table:
         return rows
     timestamp_ticks = rows[SYSTEM_TIMESTAMP].to_numpy()
     minor = [rows[name].to_numpy() for name in (ARRIVAL, INPUT, PARTITION, OFFSET)]
-    if _ascending(minor):  # rows of one partition as they came: a stable sort by time is enough
+    if _ascending(minor):  # rows of one partition as they arrived: a stable sort by time is enough
         if (timestamp_ticks[1:] >= timestamp_ticks[:-1]).all():
             return rows
         return rows.take(pa.array(np.argsort(timestamp_ticks, kind="stable")))

@@ -1,7 +1,7 @@
 """GROUP BY over windows: rows become partial aggregates, partials become results (`asa.md` 3, 4.1).
 
 `partial` needs no state and can run anywhere; `advance` keeps the partials and closes the windows. A
-window (start, end] closes when the watermark is past its end (A-16). What comes out depends on the rows
+window (start, end] closes when the watermark is past its end (A-16). The result depends on the rows
 only: not on how they were cut into chunks and batches, nor on how often they were merged before.
 """
 
@@ -97,7 +97,7 @@ class WindowAggregate:
 
         rows: order columns, `$substream` with substreams, key columns, session columns and the columns
         the aggregates name; any type of value. Raises EvaluationError for a value its function refuses;
-        with `on_failure` such rows are told of there and left out.
+        with `on_failure` such rows are reported there and left out.
         """
         return of_sound_rows(
             self._partials, rows, on_failure, failing=partial(refused_by, self.spec.aggregates)
@@ -126,11 +126,11 @@ class WindowAggregate:
     ) -> pa.Table:
         """Adds partials to the state and closes what `progress` allows.
 
-        No row of `partials` may be behind the watermark of an earlier call. Returns rows as described in
+        No row of `partials` may be before the watermark of an earlier call. Returns rows as described in
         `results`, by ($ts, window, canonical key): `$ts` and `$arrival` the window's end, keys,
         aggregates, `$window` if the windows have ids, `$substream` with substreams. Raises EvaluationError
-        for a group without a result, such as a sum that overflows; with `on_failure` such groups are told
-        of there and left out.
+        for a group without a result, such as a sum that overflows; with `on_failure` such groups are
+        reported there and left out.
         """
         previous = Progress.from_bytes(state.get(_PROGRESS))
         closed: list[pa.Table] = []

@@ -35,7 +35,7 @@ from tideglass.plan.windows import Session
 
 LAST = "$last"  # int64 ticks: last row of a mini session; its first is `$time`
 CARRIED = "$carried"  # int64: first interval of the chain, in a carry only
-SESSION = "$session"  # int64: tells the sessions of one advance apart
+SESSION = "$session"  # int64: numbers the sessions of one advance
 
 #: Below this a merge costs more than what it saves.
 ROWS_TO_MERGE = 64
