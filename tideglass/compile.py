@@ -20,9 +20,6 @@ from tideglass.plan.topology import Topology
 if TYPE_CHECKING:
     from tideglass.project.settings import JobSettings
 
-#: What a query goes through, in order.
-STAGES = (parse, bind, place)
-
 
 @dataclass(frozen=True, slots=True)
 class Compiled:

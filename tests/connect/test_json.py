@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.depth import depth
 from tideglass.connect.formats.decoded import LINE, Refusals, column_name, merge_rejected
 from tideglass.connect.formats.json.decode import decode_json, json_path
-from tideglass.connect.formats.json.document import events_of_document
+from tideglass.connect.formats.json.document import parts_of
 from tideglass.connect.formats.json.several import explode_payloads
 from tideglass.connect.formats.json.text import is_document, newlines, texts_between
 from tideglass.core.events import Fields
@@ -252,8 +252,14 @@ def _same(one: Any, other: Any) -> bool:
 # ---------------------------------------------------------------- where events are
 
 
+def events_of(document: bytes) -> pa.Array:
+    """The texts of the events of a document, as they are."""
+    data = np.frombuffer(document, np.uint8)
+    return parts_of(data).texts(data)[0]
+
+
 def _document(text: str) -> list[str]:
-    return events_of_document(np.frombuffer(text.encode(), np.uint8))[0].to_pylist()
+    return events_of(text.encode()).to_pylist()
 
 
 @pytest.mark.parametrize(
@@ -291,9 +297,7 @@ def test_lines_are_no_document(text: str):
 
 
 def test_a_broken_element_of_an_array_does_not_take_others_along():
-    decoded = decode_json(
-        events_of_document(np.frombuffer(b'[{"a":1},{"a":01},7,{"a":2}]', np.uint8))[0], Fields((("a",),))
-    )
+    decoded = decode_json(events_of(b'[{"a":1},{"a":01},7,{"a":2}]'), Fields((("a",),)))
     assert column(decoded, "a") == [1, 2]
     assert sum(r.count for r in decoded.rejected) == 2
 

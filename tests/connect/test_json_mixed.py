@@ -114,7 +114,7 @@ def numbered(parts: list[Written]) -> str:
 def in_parts(source: FileInput, limit: int | None, position: Any = ()) -> list[Chunk]:
     """All chunks, batch by batch."""
     found, at = list[Chunk](), {"0": list(position)}
-    while not source.is_at_end(at):
+    while not source.ended(at) >= set(source.partitions()):
         end = source.latest(at, limit)
         found += source.read("0", at["0"], end["0"], N)
         at = end

@@ -101,7 +101,7 @@ def numbers(path: Path, limit: int | None = None) -> tuple[list[int], list[tuple
     source = FileInput(InputSpec(name="in", path=path))
     position, chunks = source.latest({}, limit), []
     chunks += source.read("0", [], position["0"], Fields((("n",),)))
-    while not source.is_at_end(position):
+    while not source.ended(position) >= set(source.partitions()):
         end = source.latest(position, limit)
         chunks += source.read("0", position["0"], end["0"], Fields((("n",),)))
         position = end

@@ -194,7 +194,7 @@ def _read(source: FileInput, limits: Sequence[int | None], fields: Fields) -> Re
             break
         chunks += source.read("0", position.get("0", []), following["0"], fields)
         position = following
-    holds(source.is_at_end(position), "reading does not come to the end", position)
+    holds(source.ended(position) >= set(source.partitions()), "reading does not come to the end", position)
     offsets = [offset for chunk in chunks for offset in chunk.table[OFFSET].to_pylist()]
     rows = [row for chunk in chunks for row in rows_of(_shown(chunk.table))]
     refused: dict[str, int] = {}

@@ -15,16 +15,11 @@ from support.depth import depth
 from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.ingress.decisions import (
-    EARLY,
-    INVALID_KEY,
-    INVALID_TIMESTAMP,
-    LATE,
-    OUT_OF_ORDER,
     Counters,
     Decision,
 )
 from tideglass.ingress.partition_time import Ingress
-from tideglass.ingress.policies import Decided, apply_policies, idle
+from tideglass.ingress.policies import Decided, apply_policies, estimated_arrival_ticks, idle_until
 from tideglass.plan.policies import Policies
 
 MINUTE = TICKS_PER_MINUTE
@@ -54,6 +49,12 @@ def chunk_of(policies, ingress, events, *, over=False, trace=False) -> Decided:
         substreams=keys if over else None,
         trace=trace,
     )
+
+
+def idle(policies, ingress, elapsed_ticks, started_ticks=None) -> Ingress:
+    """The state after so much idle time."""
+    until_ticks = estimated_arrival_ticks(ingress, elapsed_ticks, started_ticks)
+    return ingress if until_ticks is None else idle_until(policies, ingress, until_ticks)
 
 
 def decided(policies, *events, over=False):
@@ -297,25 +298,6 @@ def test_a_substream_not_ahead_of_the_floor_can_be_forgotten_and_is(run):
 
 
 @settings(max_examples=depth(200), deadline=None)
-@given(runs())
-def test_the_advances_of_all_chunks_make_the_substreams_progress(run):
-    policies, _, history = run
-    policies = replace(policies, application_time=True)
-    ingress, told = Ingress(), {}
-    for part in history:
-        if isinstance(part, IdleTime):
-            ingress = idle(policies, ingress, part.elapsed)
-            continue
-        placed = chunk_of(policies, ingress, part, over=True)
-        for row in placed.advances.to_pylist():
-            assert row["watermark_ticks"] > told.get(row["substream"], BEFORE_ALL_TICKS)
-            told[row["substream"]] = row["watermark_ticks"]
-        ingress = placed.ingress
-    for key in "abcd":
-        expected = int(ingress.progress.of(pa.array([key]))[0])
-        assert max(told.get(key, BEFORE_ALL_TICKS), ingress.watermark_ticks) == expected
-
-
 # ------------------------------------------------------------------------------- vectors and boundaries
 
 
@@ -489,7 +471,6 @@ def test_one_arrival_clock_floors_the_watermark_of_every_substream():
     progress = placed.ingress.progress
     assert progress.watermark_ticks == 190
     assert progress.of(pa.array(["a", "b", "never seen"])).tolist() == [190, 200, 190]
-    assert placed.advances.to_pylist() == [{"substream": "b", "watermark_ticks": 200}]
 
 
 def test_a_null_key_and_a_bad_timestamp_are_told_apart_and_the_timestamp_comes_first():
@@ -544,22 +525,6 @@ def test_an_empty_chunk_changes_nothing():
     ingress = chunk_of(Policies(), Ingress(), [Event(5, 5, "a")], over=True).ingress
     for over in (False, True):
         assert chunk_of(Policies(), ingress, [], over=over).ingress.to_bytes() == ingress.to_bytes()
-
-
-def test_data_errors_name_the_kind_the_arrivals_they_span_and_the_first_examples():
-    policies = Policies(late_ticks=10)
-    events = [Event(100 + i, 50, "a") for i in range(5)]
-    events += [Event(200, None, "a"), Event(201, 200, None), Event(202, 202 + 6 * MINUTE, "a")]
-    events += [Event(203, 203, "a"), Event(204, 202, "a")]
-    errors = chunk_of(policies, Ingress(), events, over=True).data_errors(most_examples=2)
-    assert {e.kind.type: (e.count, e.from_arrival_ticks, e.to_arrival_ticks, e.examples) for e in errors} == {
-        INVALID_TIMESTAMP.type: (1, 200, 200, (5,)),
-        INVALID_KEY.type: (1, 201, 201, (6,)),
-        EARLY.type: (1, 202, 202, (7,)),
-        LATE.type: (5, 100, 104, (0, 1)),
-        OUT_OF_ORDER.type: (1, 204, 204, (9,)),
-    }
-    assert chunk_of(policies, Ingress(), events[8:9]).data_errors() == ()
 
 
 def test_twenty_thousand_substreams_go_through_state_and_back():

@@ -15,7 +15,7 @@ from support.harness import reopened
 from tideglass.core.errors import EvaluationError
 from tideglass.core.rows import rows_of, table_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
-from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, types_of, with_types
+from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, field, types_of
 from tideglass.operators.joins import pairs
 from tideglass.operators.joins.interval import IntervalJoin
 from tideglass.operators.progress import Progress
@@ -251,7 +251,8 @@ def test_pairs_in_great_number_come_in_parts(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_text_and_a_datetime_are_not_brought_together() -> None:
     dated = table([Event(0, 1, 1)], "a", 0, False)
-    dated = with_types(dated, {**types_of(dated), "$j0": Type.DATETIME})
+    types = {**types_of(dated), "$j0": Type.DATETIME}
+    dated = dated.cast(pa.schema([field(name, type_) for name, type_ in types.items()]))
     with pytest.raises(EvaluationError, match="CAST"):
         joined_by("inner", 0, 5).advance(
             [dated], [table([Event(0, "x", 1)], "b", 1, False)], Progress(), MemoryState()

@@ -21,6 +21,3 @@ class Limits:
 
     javascript_seconds: int = 10
     javascript_megabytes: int = 512
-
-
-DEFAULT_LIMITS = Limits()

@@ -125,10 +125,3 @@ def payload_column(path: Sequence[str]) -> str:
 def types_of(table: pa.Table) -> dict[str, Type]:
     """Type of every column, in column order."""
     return {field_.name: type_of(field_) for field_ in table.schema}
-
-
-def with_types(table: pa.Table, types: Mapping[str, Type]) -> pa.Table:
-    """The same columns, cast to the Arrow type of the named type and marked with it."""
-    import pyarrow as pa
-
-    return table.cast(pa.schema([field(name, types[name]) for name in table.column_names]))

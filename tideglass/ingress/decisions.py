@@ -11,7 +11,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from tideglass.core.arrays import Bytes, Ints
+from tideglass.core.arrays import Bytes
 
 
 class Decision(IntEnum):
@@ -97,72 +97,3 @@ class Counters:
             + self.adjusted_both
             + self.dropped_out_of_order,
         }
-
-
-@dataclass(frozen=True, slots=True)
-class DataErrorKind:
-    """An entry of the service's log: the type and code it is known by, and its level (`asa.md` 9.2)."""
-
-    type: str
-    code: str
-    level: str
-    decisions: tuple[Decision, ...]
-
-
-INVALID_TIMESTAMP = DataErrorKind(
-    "InvalidInputTimeStamp", "InputEventTimestampNotFound", "Warning", (Decision.DROPPED_BAD_TIMESTAMP,)
-)
-INVALID_KEY = DataErrorKind(
-    "InvalidInputTimeStampKey",
-    "InputEventTimestampByOverValueNotFound",
-    "Warning",
-    (Decision.DROPPED_NULL_KEY,),
-)
-EARLY = DataErrorKind(
-    "EarlyInputEvent", "InputEventEarlyBeyondThreshold", "Informational", (Decision.DROPPED_EARLY,)
-)
-LATE = DataErrorKind(
-    "LateInputEvent",
-    "InputEventLateBeyondThreshold",
-    "Informational",
-    (Decision.ADJUSTED_LATE, Decision.ADJUSTED_BOTH, Decision.DROPPED_LATE),
-)
-#: The service's list of data error codes has none for this one.
-OUT_OF_ORDER = DataErrorKind(
-    "OutOfOrderEvent",
-    "",
-    "Informational",
-    (Decision.ADJUSTED_OUT_OF_ORDER, Decision.ADJUSTED_BOTH, Decision.DROPPED_OUT_OF_ORDER),
-)
-DATA_ERROR_KINDS = (INVALID_TIMESTAMP, INVALID_KEY, EARLY, LATE, OUT_OF_ORDER)
-
-
-@dataclass(frozen=True, slots=True)
-class DataError:
-    """Events of one chunk that belong in one log entry.
-
-    Times are arrival times, the only clock that every such event has. `examples` are places in the
-    chunk, so that whoever holds the events can quote them.
-    """
-
-    kind: DataErrorKind
-    count: int
-    from_arrival_ticks: int
-    to_arrival_ticks: int
-    examples: tuple[int, ...]
-
-
-def data_errors(decisions: Bytes, arrival_time_ticks: Ints, most_examples: int = 3) -> tuple[DataError, ...]:
-    """The chunk's log entries, one a kind that occurs, with its first few examples."""
-    if not decisions.any():
-        return ()
-    found: list[DataError] = []
-    for kind in DATA_ERROR_KINDS:
-        belongs = np.zeros(len(Decision), dtype=np.bool_)
-        belongs[list(kind.decisions)] = True
-        places = np.flatnonzero(belongs[decisions])
-        if len(places):
-            # Arrival never decreases, so the first and the last event bound the others.
-            first, last = int(arrival_time_ticks[places[0]]), int(arrival_time_ticks[places[-1]])
-            found.append(DataError(kind, len(places), first, last, tuple(places[:most_examples].tolist())))
-    return tuple(found)

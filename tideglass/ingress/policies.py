@@ -23,8 +23,8 @@ import pyarrow as pa
 
 from tideglass.core.arrays import Bytes, Ints, Mask, pc
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS
-from tideglass.ingress.decisions import Counters, DataError, Decision, data_errors
-from tideglass.ingress.partition_time import Ingress, ahead, watermarks
+from tideglass.ingress.decisions import Counters, Decision
+from tideglass.ingress.partition_time import Ingress, ahead
 from tideglass.plan.policies import Policies
 
 
@@ -48,8 +48,6 @@ class Decided:
 
     system_timestamp_ticks: BEFORE_ALL_TICKS where the event was dropped.
     arrival_time_ticks: as given, but never decreasing.
-    advances: substream, watermark_ticks of the substreams whose own events moved their watermark
-    ahead of the floor; None without substreams. Those the floor alone moved are not listed.
     ingress: the state behind the chunk; its counters include those of the chunk.
     """
 
@@ -58,17 +56,12 @@ class Decided:
     decision: Bytes
     counters: Counters
     ingress: Ingress
-    advances: pa.Table | None = None
     trace: Trace | None = None
 
     @property
     def kept(self) -> Mask:
         """True where the event is passed on."""
         return self.decision < Decision.DROPPED_EARLY
-
-    def data_errors(self, most_examples: int = 3) -> tuple[DataError, ...]:
-        """What belongs in the log, with the places of the first few examples in this chunk."""
-        return data_errors(self.decision, self.arrival_time_ticks, most_examples)
 
 
 def apply_policies(
@@ -127,7 +120,6 @@ def apply_policies(
     floor_before, floor_after = _floors(arrival, ingress.floor_ticks, policies.floor_lag_ticks)
     floor_end_ticks = int(floor_after[-1]) if len(arrival) else ingress.floor_ticks
     own = np.where(counted, time - out_of_order_ticks, BEFORE_ALL_TICKS)
-    advances: pa.Table | None = None
     if substreams is None:
         own_after = np.maximum(np.maximum.accumulate(own), ingress.event_watermark_ticks)
         own_before = _shifted(own_after, ingress.event_watermark_ticks)
@@ -136,7 +128,7 @@ def apply_policies(
             event_watermark_ticks=int(own_after[-1]) if len(own) else ingress.event_watermark_ticks,
         )
     else:
-        own_before, own_after, state, advances = _scan_substreams(own, substreams, ingress, floor_end_ticks)
+        own_before, own_after, state = _scan_substreams(own, substreams, ingress, floor_end_ticks)
 
     watermark_before = np.maximum(own_before, floor_before)
     out_of_order = counted & (time < watermark_before)
@@ -162,23 +154,10 @@ def apply_policies(
             last_arrival_ticks=int(arrival[-1]) if len(arrival) else ingress.last_arrival_ticks,
             counters=ingress.counters + counters,
         ),
-        advances=advances,
         trace=Trace(watermark_before, np.maximum(own_after, floor_after), own_before, own_after)
         if trace
         else None,
     )
-
-
-def idle(
-    policies: Policies, ingress: Ingress, elapsed_ticks: int, started_ticks: int | None = None
-) -> Ingress:
-    """The state after `elapsed_ticks` of silence: the floor follows the estimated arrival.
-
-    With unlimited lateness (A-04) nothing moves. Whoever calls this must log `elapsed_ticks` with the
-    input, or a replay would not reproduce the watermark (`asa.md` 1.5).
-    """
-    until_ticks = estimated_arrival_ticks(ingress, elapsed_ticks, started_ticks)
-    return ingress if until_ticks is None else idle_until(policies, ingress, until_ticks)
 
 
 def estimated_arrival_ticks(ingress: Ingress, elapsed_ticks: int, started_ticks: int | None) -> int | None:
@@ -246,8 +225,8 @@ def _floors(arrival: Ints, first_ticks: int, lag_ticks: int | None) -> tuple[Int
 
 def _scan_substreams(
     own: Ints, substreams: pa.DictionaryArray, ingress: Ingress, floor_end_ticks: int
-) -> tuple[Ints, Ints, Ingress, pa.Table]:
-    """The scan of `apply_policies` per substream; also the state behind it and the watermarks that moved."""
+) -> tuple[Ints, Ints, Ingress]:
+    """The scan of `apply_policies` per substream; also the state after it."""
     texts = substreams.dictionary.cast(pa.string())
     fresh = texts.filter(pc.invert(pc.is_in(texts, value_set=ingress.substreams))).unique().drop_null()
     keys = pa.concat_arrays([ingress.substreams, fresh])
@@ -270,12 +249,11 @@ def _scan_substreams(
 
     end = start.copy()
     end[codes_sorted] = after_sorted  # the last of a key is written last
-    end, moved = end[:none], end[:none] > np.maximum(start[:none], floor_end_ticks)
-    held, held_ticks = ahead(keys, end, floor_end_ticks)
+    held, held_ticks = ahead(keys, end[:none], floor_end_ticks)
     state = replace(
         ingress, floor_ticks=floor_end_ticks, substreams=held, substream_watermark_ticks=held_ticks
     )
-    return before, after, state, watermarks(keys.filter(pa.array(moved)), end[moved])
+    return before, after, state
 
 
 def _segmented_maxima(values: Ints, first: Mask) -> Ints:

@@ -167,10 +167,6 @@ class FileInput(StreamInput):
         latest = self.latest(position)
         return frozenset(name for name, pieces in latest.items() if pieces == list(position.get(name, [])))
 
-    def is_at_end(self, position: Positions) -> bool:
-        """Whether the input is finished and `position` covers all of it."""
-        return self.spec.finished and self.ended(position).issuperset(self.partitions())
-
     # ------------------------------------------------------------ listing
 
     def _root(self) -> Path:

@@ -28,9 +28,6 @@ from tideglass.core.types import Type
 
 arrow_csv = cast("Any", pyarrow.csv)
 
-#: The delimiters of the service (`asa.md` 6.1).
-DELIMITERS = {"comma": ",", "semicolon": ";", "space": " ", "tab": "\t", "bar": "|"}
-
 _LONGEST_BLOCK = 1 << 30
 # The reader bounds rows; Python's own limit of 128 KB would refuse fields the fast parser takes.
 csv.field_size_limit(_LONGEST_BLOCK)

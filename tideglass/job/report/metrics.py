@@ -6,7 +6,6 @@ on from where it was.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -69,7 +68,6 @@ class Metrics:
     )
     output_rows: dict[str, int] = field(default_factory=dict[str, int])
     batches: int = 0
-    started_seconds: float = field(default_factory=time.monotonic)
     errors: list[DataErrors] = field(default_factory=list[DataErrors])
     #: by (input and partition, or stage and key group) and operator
     failed_rows: dict[tuple[tuple[str, str], int], Failed] = field(

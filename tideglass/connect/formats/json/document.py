@@ -66,11 +66,6 @@ def parts_of(data: Bytes, inside: bool = False, last: bool = True) -> Parts:
     return _one_by_one(data, tokens, inside, last) if found is None else found
 
 
-def events_of_document(data: Bytes) -> tuple[pa.Array, Ints]:
-    """Texts of a whole document's parts in order, and the place of each; the texts are unvalidated."""
-    return parts_of(data).texts(data)
-
-
 def next_beginning(data: Bytes) -> int | None:
     """Where the next line begins that begins an object or an array without being indented."""
     found = re.search(rb"\n[\[{]", cast("Any", data))
