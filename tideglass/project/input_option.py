@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tideglass.connect.formats.table import FORMATS
 from tideglass.core.errors import ProjectError
 from tideglass.core.suggest import did_you_mean
 from tideglass.project.file_reader import Problems
-from tideglass.project.inputs import ARRIVAL_FORMATS, FORMATS, ROTATIONS, delimiter_of
+from tideglass.project.inputs import ARRIVAL_FORMATS, ROTATIONS, delimiter_of
 
 if TYPE_CHECKING:  # that module checks what it is given, with a library that takes long to import
     from tideglass.connect.spec import Rotation
@@ -107,7 +108,7 @@ def _check(name: str, parts: Mapping[str, str]) -> None:
         "arrival-format": ARRIVAL_FORMATS,
         "partitions": tuple(_PARTITIONS),
         "rotation": tuple(ROTATIONS),
-        "format": FORMATS,
+        "format": tuple(FORMATS),
     }
     for key, values in allowed.items():
         if parts.get(key, values[0]) not in values:

@@ -22,6 +22,7 @@ from pathlib import Path, PureWindowsPath
 from typing import TYPE_CHECKING, Any, Literal
 
 from tideglass.bind.catalog import metadata_in
+from tideglass.connect.formats.table import FORMATS, in_words
 from tideglass.connect.source import InputConnector
 from tideglass.core.bounds import ANYWHERE, Bounds
 from tideglass.core.types import ARRIVAL, PARTITION
@@ -35,7 +36,6 @@ from tideglass.project.rest import tool_input
 if TYPE_CHECKING:  # that module checks what it is given, with a library that takes long to import
     from tideglass.connect.spec import Rotation
 
-FORMATS = ("json", "csv", "parquet", "avro")
 #: How files may take turns under one name, by the word for it.
 ROTATIONS: Mapping[str, Rotation] = {"none": "none", "rename": "rename", "copytruncate": "copytruncate"}
 ARRIVAL_FORMATS = ("iso", "epoch_seconds", "epoch_milliseconds")
@@ -209,7 +209,7 @@ def checked_format(value: object, file: Path, problems: Problems) -> str | None:
 
 def _other_format(value: object) -> str:
     name = str(value).strip().lower()
-    known = "use Json, Csv, Avro or Parquet"
+    known = f"use {in_words(tuple(FORMATS))}"
     if name in LATER_FORMATS or name.startswith("custom"):
         return f"the format {value!r} is understood, not yet supported; {known}"
     return f"the format {value!r} is not known; {known}"

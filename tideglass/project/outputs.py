@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tideglass.connect.formats.table import FORMATS
 from tideglass.connect.output import OutputConnector
 from tideglass.core.file_names import folder_name
 from tideglass.project.connectors import OUTPUT_GROUP, Connectors, Described, properties_key
@@ -59,9 +60,10 @@ def read_output(content: dict[str, Any], file: Path, problems: Problems) -> Proj
 
 def _written(file_format: str, file: Path, problems: Problems) -> str:
     """The format of the files that stand in for an output."""
-    if file_format != "avro":
+    if FORMATS[file_format].write is not None:
         return file_format
-    problems.notice(file, "the format 'Avro' is not yet supported for files; rows are written as JSON")
+    told = file_format.capitalize()
+    problems.notice(file, f"the format {told!r} is not yet supported for files; rows are written as JSON")
     return "json"
 
 
