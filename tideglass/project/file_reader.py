@@ -23,9 +23,11 @@ _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 class Problems:
     """Collects what is wrong with the files under `folder`, so that all of it is reported at once.
 
-    bounds: which files may be read. errors: what keeps the project from being used. warnings: what is read
-    and may not mean what its writer thinks, such as a misspelt key. notices: what is understood and not
-    supported, or was left unread; the project can be used without it.
+    folder: of the project.
+    bounds: which files may be read.
+    errors: what keeps the project from being used.
+    warnings: what is read and may not mean what its writer thinks, such as a misspelt key.
+    notices: what is understood and not supported, or was left unread; the project can be used without it.
     """
 
     folder: Path

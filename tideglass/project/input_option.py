@@ -37,7 +37,16 @@ _DOUBLED = re.compile(rf",,(?=(?:{'|'.join(CHOICES)})=)")
 
 @dataclass(frozen=True, slots=True)
 class InputOption:
-    """Files that a user names for an input. None: as the project says of the input, if it names it."""
+    """Files that a user names for an input. None: as the project says of the input, if it names it.
+
+    path: a file, a folder, or a pattern of files.
+    arrival: the payload field with the arrival time; dots lead into records.
+    arrival_format: how that field says the time.
+    partitions: whether each sub-folder is an input partition, or all files are one.
+    file_format: a name of FORMATS.
+    delimiter: of CSV.
+    rotation: how files take turns under one name.
+    """
 
     path: Path
     arrival: str | None = None

@@ -45,8 +45,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a project consists of. files: configuration files, each with its kind in lower case.
+    """What a project consists of.
 
+    name: of the project.
+    query: the file of the query; None after a reported problem.
+    files: configuration files, each with its kind in lower case.
     code_files: C# files beside the query, whose functions it may call.
     """
 

@@ -63,7 +63,13 @@ class Project:
 
 @dataclass(slots=True)
 class _Reading:
-    """What has been read so far."""
+    """What has been read so far.
+
+    problems: of all files.
+    settings: of the job.
+    live, local: inputs of the cloud, and files that stand in for them, by name.
+    outputs, functions: by name.
+    """
 
     problems: Problems
     settings: JobSettings = field(default_factory=JobSettings)

@@ -24,7 +24,14 @@ _RATE = re.compile(r"(\d+):(\d{1,2}):(\d{2})")  # DD:HH:MM
 
 @dataclass(frozen=True, slots=True)
 class ProjectSql:
-    """Queries of reference data in a database. connection: a URI, None where only the service knows it."""
+    """Queries of reference data in a database.
+
+    connection: a URI; None where only the service knows it.
+    snapshot_query: gives the whole table.
+    delta_query: gives what has changed since a time; None where the table is always read whole.
+    refresh: whether the table is read once, or every `interval_seconds` whole or by what has changed.
+    interval_seconds: from one reading to the next.
+    """
 
     connection: str | None
     snapshot_query: str

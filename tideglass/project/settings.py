@@ -58,10 +58,17 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|[dhms])")
 class JobSettings:
     """How a job treats time and errors.
 
-    late_arrival_ticks: None means no limit, hence no idle progress either (A-04).
-    early_arrival_ticks: None switches the early rule off (the service cannot; scenario 2 of 1.9 does).
-    output_error_policy: of rows a sink cannot take (`asa.md` 6.6). on_error: of rows that make the query
-    fail: the service always stops (A-33), "drop" counts them and leaves them out.
+    late_arrival_ticks: the late tolerance; None: no limit, hence no progress of idle partitions (A-04).
+    out_of_order_ticks: the out-of-order tolerance.
+    policy: what happens to events beyond the tolerances: their time is adjusted, or they are dropped.
+    early_arrival_ticks: how much earlier than its time an event may arrive; None switches the rule off (the
+        service cannot; scenario 2 of 1.9 does).
+    compatibility_level: of the service.
+    output_error_policy: of rows a sink cannot take (`asa.md` 6.6).
+    on_error: of rows that make the query fail: the service always stops (A-33), "drop" counts them and leaves
+        them out.
+    data_locale: how the service reads numbers and times of text; not used here.
+    limits: of JavaScript and regular expressions.
     """
 
     late_arrival_ticks: int | None = None

@@ -43,7 +43,13 @@ from tideglass.project.test_rows import Row, read_rows
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOutput:
-    """Rows a case expects of an output. `required` False: shown, and not part of the verdict."""
+    """Rows a case expects of an output.
+
+    name: of the output.
+    path: the file that holds the rows.
+    ignore_fields: columns that are not compared.
+    required: whether the output is part of the verdict; else it is compared and shown.
+    """
 
     name: str
     path: Path
@@ -64,7 +70,13 @@ class TestCase:
 
 @dataclass(frozen=True, slots=True)
 class TestConfig:
-    """script: the query file, None: that of the project. warnings: what may not be meant."""
+    """The test cases of a project.
+
+    path: the file that lists them.
+    script: the query file; None: that of the project.
+    cases: in the order of the file.
+    warnings: what may not be meant as it is written.
+    """
 
     __test__ = False
 
@@ -257,10 +269,15 @@ def case_settings(case: TestCase, settings: JobSettings) -> JobSettings:
 
 @dataclass(frozen=True, slots=True)
 class OutputVerdict:
-    """How one output of a case compares. `verdict` is the key it has in the summary file.
+    """How one output of a case compares.
 
-    OutputMatched; OutputNotEqual; OutputMissing: expected, and the query has no such output;
-    OutputUnexpected: made, and the case expects nothing of it; OutputUnrequired: not part of the verdict.
+    name: of the output.
+    verdict: the key it has in the summary file. OutputMatched; OutputNotEqual; OutputMissing: expected, and
+        the query has no such output; OutputUnexpected: made, and the case expects nothing of it;
+        OutputUnrequired: not part of the verdict.
+    expected: the rows of the file.
+    found: the rows the query has made.
+    differences: between the two, for people.
     """
 
     name: str

@@ -389,7 +389,13 @@ class FileInput(StreamInput):
 
 
 class _FileProgress(NamedTuple):
-    """A file of a name, read so far (None: never). begins: its turn begins, even if nothing is in it yet."""
+    """How far a file is read.
+
+    name: the one the file was first seen under.
+    path: where the file is.
+    read_to: the end of what is read of it; None: it was never read.
+    begins: its turn under the name begins, even if nothing is in it yet.
+    """
 
     name: str
     path: Path
@@ -399,10 +405,17 @@ class _FileProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A file with something to read: from `begin` on, `unread_bytes` bytes, up to `stop` if that is known.
+    """A file with something to read.
 
-    name: the one it was first seen under; path: where it is. begins: its turn under the name begins.
-    finished: it will not grow though others may.
+    name: the one the file was first seen under.
+    path: where the file is.
+    format: a name of FORMATS.
+    begin: where reading goes on, in bytes or groups of rows.
+    arrival_ticks: when what is new arrived, if no event says its own time.
+    unread_bytes: how much there is to read.
+    stop: where an earlier run has stopped; None: what is new is read as far as a batch may.
+    begins: its turn under the name begins.
+    finished: the file will not grow, though others may.
     """
 
     name: str

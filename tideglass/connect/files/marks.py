@@ -25,8 +25,10 @@ _DIGEST_BYTES = 8
 class FileMark:
     """A file as it was when its bytes up to `size` were taken.
 
-    inode, folder_inode: of the file and of the folder it was in. digest: of its first bytes and of the last
-    ones before `size`. whole: it was taken as a whole, so that nothing may come behind `size`.
+    inode, folder_inode: of the file and of the folder it was in.
+    size: bytes that were taken.
+    digest: of the file's first bytes and of the last ones before `size`.
+    whole: the file was taken as a whole, so that nothing may follow after `size`.
     """
 
     inode: int

@@ -44,7 +44,10 @@ _MOST_CHARACTERS = 120
 class FileOutput(OutputConnector):
     """A directory of files, one or more per batch.
 
-    path: the directory. format: one of FORMATS that is written. delimiter: of CSV.
+    name: of the output in the query.
+    path: the directory.
+    format: one of FORMATS that is written.
+    delimiter: of CSV.
     """
 
     name: str

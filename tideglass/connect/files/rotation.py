@@ -18,9 +18,12 @@ from tideglass.core.positions import Piece, Position
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A file that was read under a name, up to `read_to`; `number` counts those of the name, from 1.
+    """A file that was read under a name.
 
-    mark: None if an earlier version of tideglass has read it.
+    name: the one the file was first seen under.
+    number: counts the files of the name, from 1.
+    read_to: the end of what is read, in bytes or groups of rows.
+    mark: by what the file is known again; None if an earlier version of tideglass has read it.
     """
 
     name: str

@@ -26,8 +26,13 @@ _NO_NUMBER = r"(?i)^\s*[+-]?(?:nan|inf|infinity)\s*$"
 
 @dataclass(slots=True)
 class Declared:
-    """A declared column: what it should be, what it is, and where the event has no such field.
+    """A column of CREATE TABLE, and what came of it.
 
+    name: of the column.
+    wanted: its declared type.
+    array: its values.
+    type: what the values are.
+    absent: the events that have no such field.
     blank_is_null: the format has no other way to write NULL, as CSV.
     """
 

@@ -77,7 +77,13 @@ def _by_message(rejected: Sequence[Rejected], message_of: Ints) -> tuple[Rejecte
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of messages with one header, one after the other: bytes, bounds, and the message of each."""
+    """The rows of messages with one header, one after the other.
+
+    names: of the header.
+    data: the bytes of all rows.
+    bounds: where each row begins in them, and the end of the last.
+    message_of: the number of the message of each row.
+    """
 
     names: tuple[str, ...]
     data: Bytes

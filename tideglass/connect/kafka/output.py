@@ -22,8 +22,16 @@ if TYPE_CHECKING:
 class TopicOutput(OutputConnector):
     """A topic that takes rows, a message each.
 
-    key: the column whose text is the key of the message. partition: the column that says its partition;
-    where it is NULL, and without one, the connector chooses. options: further ones of Spark's Kafka sink.
+    name: of the output in the query.
+    servers: the brokers, `host:port` joined by commas.
+    topic: the topic's name.
+    format: one of FORMATS that messages are written in.
+    delimiter: of CSV.
+    avro_schema: of Avro, as JSON text; None for other formats.
+    key: the column whose text is the key of the message; None: messages have no key.
+    partition: the column that says the message's partition; where it is NULL, and without such a column, the
+        connector chooses.
+    options: further ones of Spark's Kafka sink.
     """
 
     name: str

@@ -48,6 +48,9 @@ class ReferenceInput(Protocol):
 class JournaledReferences:
     """The reference inputs of a job and what it has found of them.
 
+    directory: where the journals are, one per input.
+    inputs: the reference inputs.
+    look_seconds: how often sources are looked at.
     looks: False where another process does and this one goes by what is written down: one alone may write.
     """
 

@@ -64,8 +64,11 @@ class RowsSnapshot:
 class FileSnapshot:
     """Rows of one file, as it was when it was found: it may not change afterwards.
 
-    effective_ticks: BEFORE_ALL_TICKS if it holds for all times. size, modified_ns: of the file, to know
-    it by.
+    effective_ticks: from when the rows hold; BEFORE_ALL_TICKS if they hold for all times.
+    path: where the file is.
+    format: a name of FORMATS.
+    delimiter: of CSV.
+    size, modified_ns: of the file, to know it by.
     """
 
     effective_ticks: int

@@ -44,7 +44,16 @@ _finished: WeakKeyDictionary[DataFrame, Observation] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One reader over all partitions of its input."""
+    """One reader over all partitions of its input.
+
+    input: the input's name.
+    reader: the reader's number.
+    counters: of the decisions of the policies.
+    rejected: events the deserializer refused.
+    bytes: read so far.
+    watermark_ticks: the least of the partitions.
+    last_arrival_ticks: when the newest event arrived.
+    """
 
     input: str
     reader: int

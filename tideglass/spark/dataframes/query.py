@@ -92,17 +92,17 @@ _COLUMNS: Mapping[Type, sql_types.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class FrameInput:
-    """A DataFrame as an input.
+    """A DataFrame as an input. The columns that say arrival, partition and offset stay columns of the input.
 
-    arrival: the column that says when a row arrived, a timestamp or ISO text. Without it a row of a
-    stream arrives with its batch, a row of a finished DataFrame at its event time. partition: the
-    column whose values are the input's partitions; without it there is one. offset: the column, a
-    whole number, by which the rows of a partition are ordered; without it they are ordered by arrival.
-    All three stay columns of the input.
-
-    payload: the column that holds messages of events, JSON unless `payload_as` says otherwise; without it
-    the columns are the event. metadata: names the query may use for other columns of such a message, each
-    with its column.
+    df: the DataFrame, streaming or not.
+    arrival: the column that says when a row arrived, a timestamp or ISO text. Without it a row of a stream
+        arrives with its batch, a row of a finished DataFrame at its event time.
+    partition: the column whose values are the input's partitions; without it there is one.
+    offset: the column, a whole number, by which the rows of a partition are ordered; without it they are
+        ordered by arrival.
+    payload: the column that holds messages of events; without it the columns are the event.
+    metadata: names the query may use for other columns of such a message, each with its column.
+    payload_as: how a message holds its events.
     """
 
     df: DataFrame
