@@ -16,8 +16,9 @@ from tideglass.plan.specs import PatternSpec
 def patterns_of(spec: PatternSpec, level: str) -> Patterns:
     """The kernel of a pattern.
 
-    What a condition says of the event alone is asked once for each event, the rest for each way that comes
-    to it; but only what stands in front of that rest, as conditions are evaluated from the left.
+    The conjuncts that read the event alone are evaluated once per event, the others once per NFA thread that
+    reaches it. Conditions are evaluated from the left, so only the conjuncts before the first of the others
+    count as the former.
     """
     definitions: list[Definition] = []
     extremes = {value.name for value in spec.values if value.function in ("min", "max")}
@@ -44,7 +45,7 @@ def _conjuncts(condition: Expr) -> Iterator[Expr]:
 
 
 def _one_by_one(parts: list[Expr], extremes: set[str]) -> Iterator[list[Expr]]:
-    """The conditions together; one that reads Min or Max, which may fail, only behind those before it."""
+    """The conditions in groups; one that reads Min or Max may fail, so it begins a new group."""
     together: list[Expr] = []
     for part in parts:
         if together and references(part) & extremes:

@@ -1,4 +1,4 @@
-"""What a sender hands on at the end of a batch: chunks by key group, marks to every key group."""
+"""What a sender hands on at the end of a batch: chunks by key group, watermarks to every key group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sink(Protocol):
     """Where the rows of an output go from inside a task."""
 
     def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes] | None:
-        """Take rows of an output; answers with the message that tells the driver of them, if any."""
+        """Take rows of an output. Returns kind and body of a message about them; None for none."""
         ...
 
 
@@ -61,12 +61,12 @@ class Exchange:
         self._rows.setdefault(op.output, []).append(table)
 
     def watermark(self, op_id: int, progress: Progress) -> None:
-        """How far this sender has come at an operator; only exits are told to anyone."""
+        """Set the progress of this sender at an operator; only that of exits is sent."""
         if isinstance(self._topology.op(op_id), SendOp):
             self._marks[op_id] = progress
 
     def known(self, known: Known) -> None:
-        """Tell every stage that reads reference data how many snapshots count in this batch."""
+        """Send to every stage that reads reference data how many snapshots count in this batch."""
         body = KNOWN_SNAPSHOTS.body(known)
         self._forwarded += [
             Message(key_group, level, Kind.KNOWN, 0, self._sender, body)
@@ -75,11 +75,11 @@ class Exchange:
         ]
 
     def withhold(self) -> None:
-        """Tell the driver that the rows of the batch are not to be emitted."""
+        """Send WITHHELD: the rows of the batch are not to be emitted."""
         self._forwarded.append(Message(0, self._topology.levels + 1, Kind.WITHHELD, 0, self._sender, b""))
 
     def report(self, body: bytes) -> None:
-        """Tell the driver what the sender reports of itself. body: of a REPORT."""
+        """Send a report. body: of a REPORT."""
         self._reports.append(body)
 
     def forward(self, message: Message) -> None:
@@ -87,7 +87,7 @@ class Exchange:
         self._forwarded.append(message)
 
     def messages(self) -> list[Message]:
-        """Everything, as messages."""
+        """Everything that is sent, as messages."""
         driver = self._topology.levels + 1
         for op_id, tables in self._chunks.items():
             self._send_chunk(self._send(op_id), tables)
@@ -106,7 +106,7 @@ class Exchange:
         return result
 
     def _send_chunk(self, op: SendOp, tables: list[pa.Table]) -> None:
-        """One message for every key group that has rows; chunks of one sender are named in their order."""
+        """One message for every key group that has rows; the sender has a number after its first chunk."""
         with profile.part("combining before the exchange"):
             joined = self._joined(op, tables)
         sender = f"{self._sender} chunk {len(self._sent):06}" if self._sent else self._sender

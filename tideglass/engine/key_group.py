@@ -21,7 +21,7 @@ from tideglass.operators.state.store import State
 from tideglass.plan.fingerprint import state_ids
 from tideglass.plan.topology import ReceiveOp, Topology
 
-#: Under this name the totals of the rows a stage left out are kept.
+#: The name under which the rows a stage left out are kept.
 _FAILED = "failed"
 _FAILED_ROWS: Plain[Mapping[int, Failed]] = Plain(Mapping[int, Failed])
 
@@ -29,8 +29,11 @@ _FAILED_ROWS: Plain[Mapping[int, Failed]] = Plain(Mapping[int, Failed])
 class KeyGroupTask:
     """Runs a stage for key groups. Made once per worker; holds no rows between runs.
 
-    remembers: senders may be silent in a batch, and then still are where they said last. Not needed, and
-    its cost not paid, where every sender speaks in every batch, as with a source of our own.
+    topology, level: the stage.
+    sink: where rows of outputs go.
+    references: reference data.
+    remembers: a sender that sends nothing in a batch has its last known watermark. Not needed where every
+        sender sends something in every batch, as our own source does.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class KeyGroupTask:
     def run(
         self, key_group: int, messages: Iterable[Message], state_of: Callable[[int], State]
     ) -> list[Message]:
-        """Take a batch's messages, advance every operator, hand on what comes out.
+        """Take a batch's messages, advance every operator, and return what is sent.
 
         Chunks are taken in the order of their senders, whatever order they arrive in.
         state_of: the state kept under a number of `state_ids`.
@@ -111,7 +114,7 @@ class KeyGroupTask:
         return exchange.messages()
 
     def _failed(self, later: Mapping[int, Failed], state_of: Callable[[int], State]) -> Mapping[int, Failed]:
-        """The rows left out since the run began, kept beside the state of the stage's first operator."""
+        """The rows left out since the state began, kept with the state of the stage's first operator."""
         if not self.topology.drops_failing_rows:
             return {}
         later = {self._state_ids[op_id]: each for op_id, each in later.items()}

@@ -1,4 +1,4 @@
-"""Which rows of a run are given: those before an output time, or of a replay, are computed and not given."""
+"""Which rows of a run are emitted: rows before an output time, and those of a replay, are not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tideglass.engine.messages import OUTPUT_KINDS, Kind, Message
 class OutputFilter:
     """A sink that lets through rows stamped at or after their output's start (`asa.md` 7.2). Picklable.
 
-    from_ticks: per output; one that is absent gives all its rows.
+    sink: where the rows go then.
+    from_ticks: start per output; all rows of an output that is absent are emitted.
     """
 
     sink: Sink

@@ -31,9 +31,9 @@ TASK_PROFILE: Plain[TaskProfile] = Plain(TaskProfile)
 
 
 def profiled(messages: Iterable[Message], topology: Topology, level: int, sender: str) -> Iterator[Message]:
-    """What a task of a level hands on, and at last the message with its profile.
+    """What a task of a level sends, and at last the message with its profile.
 
-    The time until each message has been taken is a part of its own.
+    The time until Spark takes each message is a part of its own.
     """
     with recording() as recorder:
         for message in messages:

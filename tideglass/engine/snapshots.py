@@ -1,8 +1,7 @@
 """Snapshots: small states kept by sender and batch number in a directory beside the checkpoint.
 
-Written whole under a temporary name and renamed, so a reader finds all of one or nothing; one that was
-damaged later shows by its checksum. Writing the same one again is harmless: the state of a batch is a
-function of its input.
+A snapshot is written under a temporary name and renamed, so a reader finds all of it or nothing; its checksum
+shows later damage. Writing it again changes nothing: the state of a batch is a function of its input.
 """
 
 from __future__ import annotations
@@ -60,12 +59,12 @@ class Snapshots:
             file.write(body)
 
     def sync(self, senders: Iterable[str]) -> None:
-        """See that the newest snapshot of each sender is on the disk."""
+        """Make the newest snapshot of each sender durable."""
         newest = (max(self.path(each, 0).parent.glob("*.state"), default=None) for each in senders)
         sync_files([path for path in newest if path is not None])
 
     def forget_before(self, batch: int) -> None:
-        """Remove what no restart can ask for once `batch` is committed."""
+        """Remove the snapshots that no restart can need once `batch` is committed."""
         for path in Path(self.directory).glob("*/*.state"):
             match = _NAME.fullmatch(path.name)
             if match and int(match[1]) <= batch - KEPT_BATCHES:

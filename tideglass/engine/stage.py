@@ -1,7 +1,7 @@
 """A stage: the operators of one level, run over one batch for one sender (scan task or key group).
 
-It knows neither driver. Rows come in per entry operator together with how far event time has come
-there; out go rows for other levels, rows for outputs, and how far event time has come at each exit.
+It knows neither driver. In come rows and progress per entry operator; out go rows for other levels, rows for
+outputs, and the progress at each exit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,13 @@ from tideglass.plan.topology import (
 
 @dataclass(slots=True)
 class StageResult:
-    """What one run of a stage hands on."""
+    """What one run of a stage hands on.
+
+    sends: rows for later levels.
+    emits: rows of outputs.
+    progress: by operator.
+    failed: rows left out, by operator.
+    """
 
     sends: list[tuple[SendOp, pa.Table]] = field(default_factory=list[tuple[SendOp, pa.Table]])
     emits: list[tuple[EmitOp, pa.Table]] = field(default_factory=list[tuple[EmitOp, pa.Table]])
@@ -98,10 +104,12 @@ class Stage:
     ) -> StageResult:
         """Run every operator whose entry is in `progress`, in order.
 
-        entries: rows per ScanOp or ReceiveOp id. progress: the watermark at each of them; an entry
-        without progress is not run at all (a scan task runs only its own readers). known: how many snapshots
-        of each reference input count in this batch. Raises EvaluationError with its place for a row that
-        fails, or, if the topology says so, leaves it out and counts it.
+        entries: rows per ScanOp or ReceiveOp id.
+        progress: of each of these; an entry without progress does not run (a scan task runs its own readers).
+        state_of: the state of an operator, by its id.
+        known: how many snapshots of each reference input count in this batch.
+        Raises EvaluationError with its place for a row that fails, or, if the topology says so, leaves it out
+        and counts it.
         """
         result = StageResult(progress=dict(progress))
         rows: dict[int, list[pa.Table]] = {
@@ -123,7 +131,7 @@ class Stage:
         state_of: Callable[[int], State],
         known: Known,
     ) -> None:
-        """Run one operator: from `rows` of its sources to its own."""
+        """Run one operator: `rows` of its sources become its own rows."""
         match op:
             case ScanOp() | ReceiveOp():
                 return

@@ -1,4 +1,4 @@
-"""What became of each event at the ingress, and the books kept about it (`asa.md` 1.4, 9.1, 9.2).
+"""What became of each event at the ingress, and how many events of a partition that was (`asa.md` 1.4, 9.1).
 
 Every event ends in exactly one `Decision`, so the counters of a partition add up to its input.
 """
@@ -15,7 +15,7 @@ from tideglass.core.arrays import Bytes
 
 
 class Decision(IntEnum):
-    """The one place an event ends in; from `DROPPED_EARLY` on it is not passed on."""
+    """Where an event ends; from `DROPPED_EARLY` on it is not passed on."""
 
     ACCEPTED = 0
     ADJUSTED_LATE = 1
@@ -37,8 +37,8 @@ class Counters:
     """Events of one partition by decision.
 
     Every event is in exactly one of the first nine fields, which are in the order of `Decision`.
-    arrivals_raised: events whose arrival time ran backwards in the source and was raised to the
-    newest one before it; they are counted among the nine as any other.
+    arrivals_raised: events whose arrival time ran backwards in the source and was raised to the newest one
+        before it; each is among the nine, too.
     """
 
     accepted: int = 0

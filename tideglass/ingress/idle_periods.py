@@ -1,9 +1,9 @@
-"""Idle periods as they were seen, so that whoever reads the same events again sees the same ones.
+"""Idle periods as a run saw them, so that a run that reads the same events again sees the same ones.
 
-In silence the watermark follows an estimated arrival time (`asa.md` 1.5). The estimate comes from a clock,
-and the next event may prove it wrong: it then meets a watermark ahead of its own arrival, and is raised to
-it. So a replay must apply the estimates the first reading made, at the places where it made them; those of
-its own clock would not do.
+While a partition is idle, its watermark follows an estimated arrival time (`asa.md` 1.5). The estimate comes
+from a clock, and the next event may prove it wrong: that event is then raised to a watermark ahead of its own
+arrival. So a replay must apply the estimates of the first reading, at the places where they were made; those
+of its own clock would change rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tideglass.core.types import OFFSET
 
 @dataclass(frozen=True, slots=True)
 class IdlePeriod:
-    """Behind all events of a partition before `offset`, arrival was estimated at `until_ticks`."""
+    """After all events of a partition before `offset`, the arrival time was estimated at `until_ticks`."""
 
     offset: int
     until_ticks: int
@@ -28,9 +28,9 @@ class IdlePeriod:
 def between_idle_periods(
     table: pa.Table, idle_periods: Sequence[IdlePeriod]
 ) -> Iterator[tuple[tuple[IdlePeriod, ...], pa.Table]]:
-    """The events of a chunk, cut wherever there was silence: the silences before each part, and the part.
+    """The events of a chunk, cut at every idle period: the periods before each part, and the part.
 
-    idle_periods: those not yet applied, ascending by offset. Those behind the last event are in no answer.
+    idle_periods: those not yet applied, ascending by offset. Those after the last event are left out.
     """
     offsets = table[OFFSET].to_numpy()
     inside = [each for each in idle_periods if len(offsets) and each.offset <= offsets[-1]]
@@ -41,8 +41,8 @@ def between_idle_periods(
 
 
 def first_reaching(idle_periods: Sequence[IdlePeriod], until_ticks: int) -> int | None:
-    """The place from which on arrival was estimated at `until_ticks` or later, if it ever was.
+    """The offset from which on arrival was estimated at `until_ticks` or later; None if it never was.
 
-    Events behind it that arrived earlier than that were raised all the same.
+    Later events were raised to that time even if they arrived earlier.
     """
     return next((each.offset for each in idle_periods if each.until_ticks >= until_ticks), None)

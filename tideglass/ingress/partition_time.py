@@ -1,10 +1,10 @@
-"""The state of one input partition at the ingress: how far its event time and its arrival have come.
+"""The state of one input partition at the ingress: its watermark, its newest arrival time, its counters.
 
 A watermark has two sources, and is the later of the two (`asa.md` 1.5):
 
 * its **events**: the newest system timestamp so far, less the out-of-order tolerance. One value for the
   partition, or with OVER one for each substream;
-* its **floor**: newest (or, in silence, estimated) arrival, less the late tolerance. One value for the
+* its **floor**: newest (or, while it is idle, estimated) arrival, less the late tolerance. One value for the
   partition, which floors all of its substreams (A-06), because no event to come can be placed before it.
 """
 
@@ -38,7 +38,7 @@ def _no_ticks() -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _IngressHeader:
-    """What of an Ingress is no substream; see there."""
+    """The fields of an Ingress but its substreams, as they are written."""
 
     last_arrival_ticks: int
     floor_ticks: int
@@ -51,11 +51,15 @@ _DOCUMENT = Document(_IngressHeader)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ingress:
-    """State of one input partition; a new one has seen nothing. All times in ticks.
+    """State of one input partition; BEFORE_ALL_TICKS stands for no event yet.
 
-    substreams, substream_watermark_ticks: keys whose own watermark is ahead of the floor, each once, in
-    an order that means nothing. A key that is not ahead is not held: its watermark is the floor whether it is
-    held or not, so forgetting it changes nothing (A-07).
+    last_arrival_ticks: the newest arrival time.
+    floor_ticks: the floor of the watermark, for all substreams.
+    event_watermark_ticks: the watermark that the events make; not used with OVER.
+    substreams: keys whose own watermark is ahead of the floor, each once, in no order. The watermark of any
+        other key is the floor, so it is not kept (A-07).
+    substream_watermark_ticks: their own watermarks.
+    counters: events by decision.
     """
 
     last_arrival_ticks: int = BEFORE_ALL_TICKS
@@ -67,7 +71,7 @@ class Ingress:
 
     @property
     def watermark_ticks(self) -> int:
-        """The watermark that holds for every event to come, whatever its substream."""
+        """The watermark that holds for every event to come, of any substream."""
         return max(self.event_watermark_ticks, self.floor_ticks)
 
     @property

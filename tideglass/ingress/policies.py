@@ -1,6 +1,6 @@
 """The three event-ordering policies, applied to a chunk of one input partition at once (`asa.md` 1.4, 1.5).
 
-In the rule of `asa.md` 1.5 every event changes what the next one meets, but only through two running
+By the rule of `asa.md` 1.5 every event moves the watermark of the next one, but only through two running
 maxima: that of the times which count (less the tolerance: the watermark the events make) and that of
 the arrivals (less the late tolerance: the floor). So a chunk is two prefix scans and no loop:
 
@@ -10,7 +10,7 @@ the arrivals (less the late tolerance: the floor). So a chunk is two prefix scan
     watermark_i = max(events_i, floor_i)
     timestamp_i = max(counted_i, watermark_{i-1})                     or dropped, if that raises it
 
-An event the out-of-order policy drops or raises may stay in the second scan: it lies behind the
+An event the out-of-order policy drops or raises may stay in the second scan: it is earlier than the
 watermark, so less the tolerance it cannot move it.
 """
 
@@ -30,10 +30,10 @@ from tideglass.plan.policies import Policies
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """The watermark each event met and left; of its substream, if there are any.
+    """The watermark before and after each event; of its substream, if there are any.
 
-    `event_watermark_*` is the part the events alone make, as if arrival moved nothing. BEFORE_ALL_TICKS
-    stands for none yet.
+    event_watermark_*: the part that the events alone make, without the floor.
+    BEFORE_ALL_TICKS stands for none yet.
     """
 
     watermark_before_ticks: Ints
@@ -44,7 +44,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decided:
-    """A chunk behind the policies: one entry an event, in the order they came.
+    """A chunk after the policies: one entry per event, in the order of the chunk.
 
     system_timestamp_ticks: BEFORE_ALL_TICKS where the event was dropped.
     arrival_time_ticks: as given, but never decreasing.
@@ -76,16 +76,16 @@ def apply_policies(
 ) -> Decided:
     """Give every event of a chunk its system timestamp, or drop it, and move the watermark on.
 
-    The events are of one partition and follow those `ingress` has seen; how they are cut into chunks
-    does not matter. An arrival that runs backwards is raised to the newest before it, and counted.
+    The events are of one partition and come after those of `ingress`; how they are cut into chunks does not
+    matter. An arrival that runs backwards is raised to the newest before it, and counted.
 
     valid: False where TIMESTAMP BY gave NULL or no datetime. Such an event, as one outside the years
     1 to 9999 or with a NULL key, is dropped, but its arrival counts, as that of an early one does (A-03).
     substreams: the OVER key of each event as canonical text; None without OVER.
     trace: keep the watermark before and after each event.
 
-    Without TIMESTAMP BY an event is stamped with its arrival. Only one that comes with an arrival
-    behind what silence was taken for is raised to the watermark, and counted as out of order.
+    Without TIMESTAMP BY an event is stamped with its arrival. It is raised to the watermark, and counted as
+    out of order, only if it arrived earlier than estimated in an idle period.
 
     Raises ValueError for arrays that do not fit each other or arrivals no datetime can name.
     """
@@ -161,10 +161,10 @@ def apply_policies(
 
 
 def estimated_arrival_ticks(ingress: Ingress, elapsed_ticks: int, started_ticks: int | None) -> int | None:
-    """When an event would arrive that came now, after `elapsed_ticks` of silence.
+    """The arrival time of an event that came now, after `elapsed_ticks` of idle time.
 
-    Silence is counted from the last event, or from `started_ticks` in a partition that has never had one;
-    None without that.
+    Idle time counts from the last event, or from `started_ticks` in a partition that has had none; None
+    without either.
     """
     if ingress.last_arrival_ticks != BEFORE_ALL_TICKS:
         return ingress.last_arrival_ticks + elapsed_ticks
@@ -172,7 +172,7 @@ def estimated_arrival_ticks(ingress: Ingress, elapsed_ticks: int, started_ticks:
 
 
 def idle_until(policies: Policies, ingress: Ingress, until_ticks: int) -> Ingress:
-    """The state in silence in which arrival is estimated at `until_ticks`."""
+    """The state in an idle period, with the arrival time estimated at `until_ticks`."""
     if policies.floor_lag_ticks is None:
         return ingress
     return ingress.raised(until_ticks - policies.floor_lag_ticks)
@@ -204,7 +204,7 @@ def _beyond(distance_ticks: Ints, limit_ticks: int | None) -> Mask:
 
 
 def _shifted(after_ticks: Ints, first_ticks: int) -> Ints:
-    """What each event met: what the one before it left."""
+    """The value before each event: the one after the event before it."""
     before_ticks = np.empty_like(after_ticks)
     before_ticks[1:] = after_ticks[:-1]
     before_ticks[:1] = first_ticks

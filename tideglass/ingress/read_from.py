@@ -1,4 +1,4 @@
-"""Where a run that is not the first begins to read, and what it must do again as it was done before."""
+"""Where a run that is not the first begins to read, and which idle periods it must repeat."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PartitionBegin:
 
 @dataclass(frozen=True, slots=True)
 class InputBegin:
-    """Where the state of an input begins whose events come from a stream that is not ours.
+    """Where the state of an input begins that Spark reads.
 
     partitions: those it has from the beginning.
     until: per partition that is read again, the offset of the first event the run before had not read: no

@@ -82,7 +82,7 @@ PARTITION_REPORT = Document(PartitionReport)
 
 
 def as_of_format_2(report: Mapping[str, Any]) -> dict[str, Any]:
-    """A report that a document of format 1 holds, where a field had another name and others are gone."""
+    """A report in a document of format 1: one field had another name, and some are no more."""
     known = {each.name for each in fields(PartitionReport)}
     renamed = {"idle_held": report["silence_held"]} if "silence_held" in report else {}
     return {name: value for name, value in report.items() if name in known} | renamed
@@ -90,7 +90,7 @@ def as_of_format_2(report: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class BatchReports:
-    """The reports of a batch, decoded once for everybody who reads them."""
+    """The reports of a batch, decoded once."""
 
     partitions: tuple[PartitionReport, ...] = ()
     stages: tuple[StageReport, ...] = ()

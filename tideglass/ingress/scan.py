@@ -1,9 +1,9 @@
 """The scan of one input partition over one batch: decoded chunks in, messages for the stages out.
 
 All readers of the input share the decoded events. For each of them: evaluate TIMESTAMP BY and OVER,
-apply the policies, run the operators of level 0. What must outlive the batch (policies, the reorder
-buffer of plain projections, counters) is a `ScanState`, a value: the caller keeps it under the
-position the batch ends at, so a batch that is run again starts from the same one (`design.md` 4).
+apply the policies, run the operators of level 0. What must outlive the batch (policies, the reorder buffer of
+plain projections, counters) is a `ScanState`, a value. The caller keeps it by batch, so a batch that runs
+again starts from the same one (`design.md` 4).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class _ScanHeader:
-    """What of a ScanState is no table; see there."""
+    """The fields of a ScanState that are no tables, as they are written."""
 
     totals: Totals
     next_offset: int = 0
@@ -123,7 +123,10 @@ class ScanState:
 
     @classmethod
     def above(cls, earlier_partitions: Sequence[Mapping[int, int]]) -> ScanState:
-        """The state of a partition that starts at the least of its peers' watermarks, by reader."""
+        """The state of a partition that starts at the least watermark of other partitions.
+
+        earlier_partitions: watermarks in ticks by reader, of each of them.
+        """
         readers = {id_ for earlier in earlier_partitions for id_ in earlier}
         return cls(
             {
@@ -205,7 +208,7 @@ def saved_state(snapshots: Snapshots, sender: str, batch: int) -> ScanState:
     sender: the input and the partition.
     """
     saved, path = snapshots.load(sender, batch), snapshots.path(sender, batch)
-    if saved is None:  # to begin anew would change rows
+    if saved is None:  # without it rows would change
         raise damaged(path, "is missing", REBUILD)
     try:
         return ScanState.from_bytes(saved)
@@ -215,7 +218,11 @@ def saved_state(snapshots: Snapshots, sender: str, batch: int) -> ScanState:
 
 @dataclass(frozen=True, slots=True)
 class IdleTime:
-    """How long a partition has been silent at the end of a batch, in ticks; journaled by the caller."""
+    """How long a partition has been idle at the end of a batch; the caller journals it.
+
+    elapsed_ticks: since its last event, or since `started_ticks`.
+    started_ticks: since when a partition without any event is known; None: nothing is estimated for one.
+    """
 
     elapsed_ticks: int = 0
     started_ticks: int | None = None
@@ -260,15 +267,20 @@ class Scan:
     ) -> tuple[list[Message], ScanState]:
         """Scan a batch of one partition.
 
-        idle_time: the partition gave nothing for so long by the end of the batch. seen: the idle periods of
-        an earlier reading of the same events, ascending by offset. gives: the driver is to give the rows of
-        the batch, for no run before has done so. final: the input is finished, so its watermark passes
-        everything and all that is held comes out. known: how many snapshots of each reference input count
-        in this batch.
+        partition: number of the partition.
+        partition_name: its name.
+        chunks: its events, in order.
+        state: that before the batch.
+        exchange: takes what is sent.
+        idle_time: how long the partition has been idle at the end of the batch; None if it was not.
+        idle_periods: those of an earlier reading of the same events, ascending by offset.
+        emits: the driver is to emit the rows of the batch: no earlier run has.
+        final: the input has ended, so its watermark passes everything and all held rows come out.
+        known: how many snapshots of each reference input count in the batch; None: of none.
         """
         known = known or {}
         ingress = {r.id: state.ingress.get(r.id, Ingress()) for r in self.readers}
-        # What an output held that the plan no longer has is let go.
+        # Rows held for an output that the plan no longer has are dropped.
         kept = {self._state_ids[op.id] for op in self.topology.at(0) if isinstance(op, EmitOp)}
         held = {number: table for number, table in state.held.items() if number in kept}
         totals = state.totals
@@ -334,7 +346,7 @@ class Scan:
         ingress: Mapping[int, Ingress],
         idle_periods: Sequence[IdlePeriod],
     ) -> dict[int, Ingress]:
-        """Every reader's state behind events of a partition; where their rows go is not asked."""
+        """Every reader's state after events of a partition; their rows are not made."""
         after = dict(ingress)
         for before, part in between_idle_periods(table, idle_periods):
             after = self._idle_until(after, before)
@@ -352,7 +364,7 @@ class Scan:
     def _idle_until(
         self, ingress: dict[int, Ingress], idle_periods: Sequence[IdlePeriod]
     ) -> dict[int, Ingress]:
-        """Every reader's state after the silences; how they are ordered does not matter."""
+        """Every reader's state after idle periods, in any order."""
         if not idle_periods:
             return ingress
         until_ticks = max(each.until_ticks for each in idle_periods)
@@ -361,7 +373,7 @@ class Scan:
     def _apply_policies(
         self, reader: Reader, partition: int, table: pa.Table, ingress: Ingress
     ) -> tuple[pa.Table, Ingress]:
-        """Decoded events of one reader behind its policies, with their system columns."""
+        """Decoded events of one reader after its policies, with their system columns."""
         arrival_column = table[ARRIVAL]
         arrival = arrival_column.fill_null(0).to_numpy()
         event_time, valid, substreams, texts = None, None, None, None
@@ -421,7 +433,7 @@ class Scan:
     ) -> Mapping[int, Failed]:
         """Run the operators of level 0 over the gathered rows; rows for outputs join the held ones.
 
-        Answers with the rows that were left out.
+        Returns the rows that were left out.
         """
         entries = {self._scan_of[id_]: tables for id_, tables in gathered.items()}
         result = self._stage.run(entries, {id_: Progress() for id_ in entries}, _no_state, known)
@@ -500,7 +512,7 @@ def substream_texts(times: pa.Table, keys: int, partition: int) -> pa.Array:
 
 
 def _progress(reader: Reader, partition: int, ingress: Ingress, final: bool) -> Progress:
-    """How far a reader has come in a partition; with OVER, its substreams are told apart from others'."""
+    """The progress of a reader in a partition; with OVER, its substreams have names of their own."""
     progress = Progress(AFTER_ALL_TICKS) if final else ingress.progress
     if not reader.over:
         return progress
