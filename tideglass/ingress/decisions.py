@@ -1,4 +1,4 @@
-"""What became of each event at the ingress, and how many events of a partition that was (`asa.md` 1.4, 9.1).
+"""What became of each event at the ingress, and the books kept about it (`asa.md` 1.4, 9.1, 9.2).
 
 Every event ends in exactly one `Decision`, so the counters of a partition add up to its input.
 """
@@ -15,7 +15,7 @@ from tideglass.core.arrays import Bytes
 
 
 class Decision(IntEnum):
-    """Where an event ends; from `DROPPED_EARLY` on it is not passed on."""
+    """The one place an event ends in; from `DROPPED_EARLY` on it is not passed on."""
 
     ACCEPTED = 0
     ADJUSTED_LATE = 1
@@ -37,8 +37,18 @@ class Counters:
     """Events of one partition by decision.
 
     Every event is in exactly one of the first nine fields, which are in the order of `Decision`.
+
+    accepted: events that kept their time
+    adjusted_late: late events whose time was moved
+    adjusted_out_of_order: events out of order whose time was moved to the watermark
+    adjusted_both: events that were both, whose time was moved
+    dropped_early: events too far ahead of their arrival
+    dropped_late: late events under the policy `Drop`
+    dropped_out_of_order: events out of order under the policy `Drop`
+    dropped_bad_timestamp: events whose TIMESTAMP BY is NULL or no datetime
+    dropped_null_key: events with a NULL key of OVER
     arrivals_raised: events whose arrival time ran backwards in the source and was raised to the newest one
-        before it; each is among the nine, too.
+        before it; they are also counted among the nine
     """
 
     accepted: int = 0

@@ -37,9 +37,16 @@ def there_now(inputs: Iterable[StreamInput], read: InputPositions) -> InputPosit
 class CatchUp:
     """Follows a run until it has read all that was there when it started.
 
-    began_from: where it began, in words. began, goal: sizes by input of the positions then, and of the end of
-    what was there. Seconds are of one clock; times before the first batch count too, since the user waits.
-    events_of: read since the start, by input.
+    Times before the first batch count too, since the user waits.
+
+    cause: why the run started, in words
+    began_from: where it reads on, in words
+    began: by input, the size of its position at the start
+    goal: by input, the size of what was there at the start
+    began_seconds: when it started, by a monotonic clock
+    reached: by input, the size of its position now
+    events_of: by input, the events read since the start
+    seconds: how long it has taken so far
     """
 
     cause: str

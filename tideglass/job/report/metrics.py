@@ -19,7 +19,18 @@ from tideglass.job.report.catch_up import CatchUp
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
-    """One reader's view of one input partition; times in ticks, BEFORE_ALL_TICKS for none yet."""
+    """One reader's view of one input partition.
+
+    input: the input
+    partition: the name of the partition
+    reader: the number of the reader
+    counters: events by decision
+    rejected: events the deserializer refused
+    bytes: how much was read
+    watermark_ticks: its watermark; BEFORE_ALL_TICKS: none yet
+    last_arrival_ticks: newest arrival; BEFORE_ALL_TICKS: none yet
+    final: the partition is read to its end
+    """
 
     input: str
     partition: str
@@ -43,7 +54,13 @@ class PartitionFacts:
 class DataErrors:
     """Events of one kind the deserializer refused, seen in one batch.
 
-    first_place: of the first of them: a place in its file, the offset of its message.
+    input: the input
+    partition: the name of the partition
+    error_type: the service's name of the reason
+    count: number of events
+    message: the reason of the first of them
+    examples: the first few events, cut to a readable length
+    first_place: position of the first of them: in its file, or the offset of its message
     """
 
     input: str
@@ -57,10 +74,17 @@ class DataErrors:
 
 @dataclass(slots=True)
 class Metrics:
-    """The newest facts of every partition, and what each output has been given by this run.
+    """The newest facts of every partition, and the rows this run has emitted.
 
-    read_before: events by input that earlier runs of the same generation read. rows_before: rows by output
-    that they gave. catch_up: how far the run has come in what was there when it started.
+    partitions: by input, partition and reader
+    output_rows: rows by output that this run has emitted
+    batches: number of batches this run has done
+    errors: what the deserializer refused in the batches of this run, in their order
+    failed_rows: rows left out because they made the query fail, by (input and partition, or stage and key
+        group) and operator
+    read_before: by input, events that earlier runs of the generation read
+    rows_before: by output, rows that earlier runs of the generation emitted
+    catch_up: how much the run has read of what was there when it started; None: it does not follow that
     """
 
     partitions: dict[tuple[str, str, int], PartitionFacts] = field(

@@ -44,10 +44,16 @@ class StepHash:
 class Identity:
     """What a job is made of.
 
-    query: hash of its text. plan: hash of everything that decides what the operators do and where.
-    steps: of every step by its name, of every output as `INTO name`. state: what there is state of.
-    schemas: per input, the fields the query reads and the types CREATE TABLE pins. inputs, outputs: how
-    they are read and written, and where, paths as seen from the job directory.
+    query: hash of its text
+    plan: hash of everything that decides what the operators do and where
+    steps: hashes of every step by its name, of every output as `INTO name`
+    state: a text for each part of which there is state
+    settings: the job settings
+    key_groups: number of key groups
+    inputs: how and where each input is read; paths are relative to the job directory
+    schemas: per input, the fields the query reads and the types CREATE TABLE pins
+    outputs: how and where each output is written
+    finished_input: the inputs were finished (`--once`)
     """
 
     query: str

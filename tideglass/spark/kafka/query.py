@@ -41,8 +41,10 @@ _NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
 class LiveJob:
     """A job some of whose inputs are topics.
 
+    topology: the operators of the job.
     topics: by the names of the topology.
     files: the source of the other inputs; None if there are none.
+    sink: where its rows go.
     finished: the run is to end.
     ending: the run ends now.
     idle_seconds: how often idle time is reported.
