@@ -62,8 +62,8 @@ def _written(file_format: str, file: Path, problems: Problems) -> str:
     """The format of the files that stand in for an output."""
     if FORMATS[file_format].write is not None:
         return file_format
-    told = file_format.capitalize()
-    problems.notice(file, f"the format {told!r} is not yet supported for files; rows are written as JSON")
+    named = file_format.capitalize()
+    problems.notice(file, f"the format {named!r} is not yet supported for files; rows are written as JSON")
     return "json"
 
 
