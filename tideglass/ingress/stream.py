@@ -1,13 +1,13 @@
-"""The ingress of one input whose events come from a stream that is not ours: chunks in, messages out.
+"""The ingress of one input that Spark reads: chunks in, messages out.
 
-A source of our own runs the scan where it reads (`spark.file_source`). Other streams spread the rows of a
-partition over tasks, so they are brought together first: here, in the state of one stateful operator,
-each partition's rows are put into order and scanned. The scan's state travels with the operator's, so a
-batch that runs again starts from where the last one ended.
+Our own source scans where it reads (`spark.file_source`). Spark's sources spread the rows of a partition over
+tasks, so the rows of each partition are brought together, put into order and scanned here, in one stateful
+operator. The states of the scans are part of its state, so a batch that runs again starts from where the last
+one ended.
 
-A run that must build its state anew reads again what the run before had read. Such a stream cannot be told
-where a batch is to end, so what comes behind that place is kept here until all inputs have reached theirs
-(`docs/decisions/0010`): no batch mixes rows that were given with rows that were not.
+A run that must build its state anew reads again what the run before had read. Spark decides where a batch of
+such a source ends, so later events wait here until all inputs have read that much (`docs/decisions/0010`): no
+batch mixes rows that were emitted with rows that were not.
 """
 
 from __future__ import annotations
@@ -77,6 +77,67 @@ class IngressRecord:
 _DOCUMENT = Document(IngressRecord)
 
 
+@dataclass(slots=True)
+class _Received:
+    """The messages of a batch, by what they say."""
+
+    chunks: dict[str, list[FrameChunk]] = field(default_factory=dict[str, list[FrameChunk]])
+    known: dict[str, int] = field(default_factory=dict[str, int])
+    final: bool = False
+    replayed: bool = False
+
+    @classmethod
+    def of(cls, messages: Iterable[Message]) -> _Received:
+        result = cls()
+        for message in messages:
+            match message.kind:
+                case Kind.CHUNK:
+                    chunk = FrameChunk.from_bytes(message.sender, message.body)
+                    result.chunks.setdefault(message.sender, []).append(chunk)
+                case Kind.KNOWN:
+                    result.known |= KNOWN_SNAPSHOTS.of_body(message.body)
+                case Kind.END:
+                    result.final = True
+                case Kind.REPLAYED:
+                    result.replayed = True
+                case _:  # a profile, which is for the driver
+                    pass
+        return result
+
+    def in_order(
+        self, partitions: Mapping[str, KnownPartition]
+    ) -> tuple[dict[str, list[Chunk]], dict[str, int]]:
+        """Per partition its chunks in order, and the offset after them."""
+        chunks: dict[str, list[Chunk]] = {}
+        next_offsets: dict[str, int] = {}
+        for name in sorted(self.chunks):
+            next_offset = partitions[name].next_offset if name in partitions else 0
+            chunks[name], next_offsets[name] = in_order(self.chunks[name], next_offset)
+        return chunks, next_offsets
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What an ingress scans in a batch.
+
+    chunks: per partition with events.
+    next_offsets: per partition with messages, the offset after them.
+    final: the input ends with the batch.
+    released: from this batch on, events are read that the run before had not.
+    clock_ms: the time from which idle time is counted; None: no idle time is reported.
+    """
+
+    chunks: Mapping[str, list[Chunk]]
+    next_offsets: Mapping[str, int]
+    final: bool
+    released: bool
+    clock_ms: int | None
+
+    def is_mute(self, partition: str, state: ScanState) -> bool:
+        """Whether a partition has no event yet."""
+        return partition not in self.chunks and not state.has_events
+
+
 class IngressTask:
     """Scans one input. Made once per worker; holds no rows between runs.
 
@@ -131,51 +192,59 @@ class IngressTask:
         record = self._load(state, now_ms)
         if record.ended:  # what comes after the end is no part of the run
             return []
-        partitions = record.partitions
-        arrived: dict[str, list[FrameChunk]] = {}
-        kinds: set[Kind] = set()
-        for message in messages:
-            kinds.add(message.kind)
-            if message.kind is Kind.KNOWN:
-                record.known |= KNOWN_SNAPSHOTS.of_body(message.body)
-            if message.kind is Kind.CHUNK:
-                arrived.setdefault(message.sender, []).append(
-                    FrameChunk.from_bytes(message.sender, message.body)
-                )
-        final = Kind.END in kinds
-        released = record.replaying and Kind.REPLAYED in kinds
+        received = _Received.of(messages)
+        record.known |= received.known
+        released = record.replaying and received.replayed
         record.replaying = record.replaying and not released
-        clock_ms = None if record.replaying else now_ms  # what is read again has its own idle periods
-        chunks: dict[str, list[Chunk]] = {}
-        next_offsets: dict[str, int] = {}
-        for name in sorted(arrived):
-            counted = partitions[name].next_offset if name in partitions else 0
-            chunks[name], next_offsets[name] = in_order(arrived[name], counted)
+        chunks, next_offsets = received.in_order(record.partitions)
         if record.replaying:
             chunks = self._read_again(chunks, record, state)
         elif released:
             chunks = _with_kept(chunks, record, state)
-        fresh = sorted(chunks.keys() - partitions.keys())
-        others: Watermarks = {}
-        if elsewhere is not None and (fresh or (final and not partitions)):
-            others = elsewhere()
-        # Somebody must tell the stages of the end.
-        if final and not (partitions or fresh or others or self.share):
-            fresh = [ALONE]
-        check_partitions(self.topology.readers, self.input_name, len({*partitions, *fresh, *others}))
-        bodies = {name: state.get(_name(name)) for name in partitions}
-        before = {
+        # What is read again has its own idle periods.
+        clock_ms = None if record.replaying else now_ms
+        batch = _Batch(chunks, next_offsets, received.final, released, clock_ms)
+        bodies = {name: state.get(_name(name)) for name in record.partitions}
+        states = {
             name: self._first(name) if body is None else ScanState.from_bytes(body)
             for name, body in bodies.items()
         }
-        numbers = partition_numbers(fresh, [each.number for each in partitions.values()])
-        # Of events that another ingress reads in this batch none knows; so that it is all the same which
-        # ingress has a partition, those that are read here are not looked at either.
+        states |= self._appeared(batch, record, states, elsewhere)
+        sent, after = self._scan_all(batch, record, states)
+        for name, each in after.items():
+            body = each.to_bytes()
+            if body != bodies.get(name):
+                state.put(_name(name), body)
+        record.ended = received.final
+        self._save(state, record)
+        return sent
+
+    def _appeared(
+        self,
+        batch: _Batch,
+        record: IngressRecord,
+        states: Mapping[str, ScanState],
+        elsewhere: Callable[[], Watermarks] | None,
+    ) -> Mapping[str, ScanState]:
+        """The states in which partitions start that appear in the batch; they are added to the record."""
+        partitions = record.partitions
+        fresh = sorted(batch.chunks.keys() - partitions.keys())
+        others: Watermarks = {}
+        if elsewhere is not None and (fresh or (batch.final and not partitions)):
+            others = elsewhere()
+        # Somebody must report the end to the stages.
+        if batch.final and not (partitions or fresh or others or self.share):
+            fresh = [ALONE]
+        check_partitions(self.topology.readers, self.input_name, len({*partitions, *fresh, *others}))
+        if not fresh:
+            return {}
+        # No ingress knows the events that others read in this batch. So that it does not matter which ingress
+        # has a partition, the events that this one reads are not looked at either.
         earlier_partitions = [
             PartitionShare(
                 each.number,
-                chunks.get(name, ()) if elsewhere is None else (),
-                before[name],
+                batch.chunks.get(name, ()) if elsewhere is None else (),
+                states[name],
                 self._idle_periods(name),
             )
             for name, each in partitions.items()
@@ -185,47 +254,52 @@ class IngressTask:
             for name, watermarks in others.items()
             if name not in partitions
         ]
-        of_fresh = {name: (number, chunks.get(name, ())) for name, number in numbers.items()}
-        before |= late_partition_states(self._scan, earlier_partitions, of_fresh) if fresh else {}
+        numbers = partition_numbers(fresh, [each.number for each in partitions.values()])
         for name, number in numbers.items():
-            partitions[name] = KnownPartition(number, clock_ms or 0)
-        result: list[Message] = []
+            partitions[name] = KnownPartition(number, batch.clock_ms or 0)
+        events = {name: (number, batch.chunks.get(name, ())) for name, number in numbers.items()}
+        return late_partition_states(self._scan, earlier_partitions, events)
+
+    def _scan_all(
+        self, batch: _Batch, record: IngressRecord, states: Mapping[str, ScanState]
+    ) -> tuple[list[Message], Mapping[str, ScanState]]:
+        """Scan every partition: what is sent, and the states after it."""
+        sent: list[Message] = []
+        after: dict[str, ScanState] = {}
         newest_ticks = BEFORE_ALL_TICKS
-        # Those never heard from come last: their clock is that of the others.
-        for name in sorted(
-            partitions, key=lambda name: (_is_mute(before[name], chunks, name), partitions[name].number)
+        # Partitions that never had an event come last: their clock is that of the others.
+        for name, each in sorted(
+            record.partitions.items(),
+            key=lambda known: (batch.is_mute(known[0], states[known[0]]), known[1].number),
         ):
-            each, own = partitions[name], chunks.get(name, [])
+            own = batch.chunks.get(name, [])
             idle_time = None
-            if not (own or released or clock_ms is None):
-                idle_time = _idle_time(each, clock_ms) if before[name].has_events else _beside(newest_ticks)
-            sent, after = self._scan.run(
+            if not (own or batch.released or batch.clock_ms is None):
+                has_events = states[name].has_events
+                idle_time = _idle_time(each, batch.clock_ms) if has_events else _beside(newest_ticks)
+            messages, after[name] = self._scan.run(
                 each.number,
                 name,
                 own,
-                before[name],
+                states[name],
                 Exchange(self.topology, 0, f"{self.input_name}/{name}", self.sink),
                 idle_time=idle_time,
                 idle_periods=self._idle_periods(name),
                 emits=not record.replaying,
-                final=final,
+                final=batch.final,
                 known={**self._known, **record.known},
             )
-            result += sent
-            if after.has_events:
+            sent += messages
+            if after[name].has_events:
                 waited_ticks = 0 if idle_time is None else idle_time.elapsed_ticks
-                newest_ticks = max(newest_ticks, after.last_arrival_ticks + waited_ticks)
-            if own or released:
-                since_ms = each.since_ms if clock_ms is None else clock_ms
-                partitions[name] = replace(
-                    each, since_ms=since_ms, next_offset=next_offsets.get(name, each.next_offset)
+                newest_ticks = max(newest_ticks, after[name].last_arrival_ticks + waited_ticks)
+            if own or batch.released:
+                record.partitions[name] = replace(
+                    each,
+                    since_ms=each.since_ms if batch.clock_ms is None else batch.clock_ms,
+                    next_offset=batch.next_offsets.get(name, each.next_offset),
                 )
-            body = after.to_bytes()
-            if body != bodies.get(name):
-                state.put(_name(name), body)
-        record.ended = final
-        self._save(state, record)
-        return result
+        return sent, after
 
     def _first(self, partition: str) -> ScanState:
         """The state of a partition before its first event."""
@@ -239,7 +313,7 @@ class IngressTask:
     def _read_again(
         self, chunks: Mapping[str, Sequence[Chunk]], record: IngressRecord, state: State
     ) -> dict[str, list[Chunk]]:
-        """Of each partition what the run before had read; what lies behind is kept."""
+        """Per partition the events that the run before had read; later ones are kept."""
         until = self.begin.until or {}
         result: dict[str, list[Chunk]] = {}
         for name, own in chunks.items():
@@ -254,7 +328,7 @@ class IngressTask:
         return result
 
     def _load(self, state: State, now_ms: int | None) -> IngressRecord:
-        """What is known, with an empty state where the input begins."""
+        """The record in the state; in an empty state that of the beginning."""
         saved = state.get(_RECORD)
         if saved is None:
             partitions = {
@@ -280,7 +354,7 @@ class IngressTask:
 def cut(chunks: Sequence[Chunk], offset: int) -> tuple[list[Chunk], list[Chunk]]:
     """The chunks of a partition, in order, before an offset and from there on.
 
-    What was refused in a chunk that is cut counts with its first part.
+    Events that were refused in a chunk that is cut count with its first part.
     """
     before: list[Chunk] = []
     rest: list[Chunk] = []
@@ -300,7 +374,7 @@ def cut(chunks: Sequence[Chunk], offset: int) -> tuple[list[Chunk], list[Chunk]]
 def _with_kept(
     chunks: Mapping[str, list[Chunk]], record: IngressRecord, state: State
 ) -> dict[str, list[Chunk]]:
-    """What was kept of each partition, and what has come now."""
+    """Per partition the events that were kept, and those of the batch."""
     result = dict(chunks)
     for place, name in enumerate(record.kept):
         bodies = [body for table in state.take(place) for body in table[_KEPT].to_pylist()]
@@ -308,10 +382,6 @@ def _with_kept(
         result[name] = [*kept, *chunks.get(name, [])]
     record.kept = []
     return result
-
-
-def _is_mute(state: ScanState, chunks: Mapping[str, Sequence[Chunk]], name: str) -> bool:
-    return name not in chunks and not state.has_events
 
 
 def _idle_time(each: KnownPartition, now_ms: int) -> IdleTime | None:
@@ -322,7 +392,7 @@ def _idle_time(each: KnownPartition, now_ms: int) -> IdleTime | None:
 
 
 def _beside(newest_ticks: int) -> IdleTime | None:
-    """The silence of a partition that has never given anything: its broker's clock is that of its peers."""
+    """The idle time of a partition that never had an event: its clock is that of the other partitions."""
     return None if newest_ticks == BEFORE_ALL_TICKS else IdleTime(0, newest_ticks)
 
 
