@@ -35,8 +35,10 @@ FUNCTIONS = ("count", *SUMS, *SPREADS, *EXTREMES, *PERCENTILES, "collect", *TOPS
 @tag("Rows")
 @dataclass(frozen=True, slots=True)
 class RowProgram:
-    """A row program: the rows for which `condition` holds, with the columns `items`.
+    """A row program: which rows stay, and with which columns.
 
+    items: the columns that are computed.
+    condition: of the rows that stay; None for all.
     keep: columns of the engine's own that are passed on as they are.
     """
 
@@ -53,14 +55,14 @@ class RowProgram:
 class AggregateSpec:
     """An aggregate over evaluated columns.
 
-    name: the result column
-    function: as in `AggregateCall`
-    arg: the column of the argument; None only for COUNT(*)
-    order_by: columns of ORDER BY, each with True for descending
-    distinct: equal values count once
-    constant: the p of a percentile, the n of CollectTop; None for other functions
-    as_text: MIN and MAX of an explicit cast to nvarchar(max) compare text by code point
-    span: where the call stands in the text, for errors
+    name: of the result column.
+    function: one of FUNCTIONS, or `uda.<name>`.
+    arg: column of the argument; None only for COUNT(*).
+    order_by: columns of ORDER BY, each with whether it is descending.
+    distinct: only distinct values count.
+    constant: p of a percentile, n of CollectTop; None for other functions.
+    as_text: MIN and MAX of an explicit cast to nvarchar(max) compare text by code point.
+    span: the call in the query, for errors.
     """
 
     name: str
@@ -133,17 +135,17 @@ class GroupBySpec:
 @tag("AnalyticSpec")
 @dataclass(frozen=True, slots=True)
 class AnalyticSpec:
-    """An analytic function over evaluated columns; see `plan.nodes.AnalyticCall`.
+    """An analytic function over evaluated columns.
 
-    name: the result column
-    function: `lag`, `last`, `isfirst` or the function of `aggregate`
-    length_ticks: LIMIT DURATION, or the interval of ISFIRST
-    keys: columns of PARTITION BY
-    when: the column of WHEN; None: all rows count
-    arg: the column of the value of LAG and LAST; None for other functions
-    offset: of LAG: how many rows back
-    default: the column of the default of LAG and LAST; None: NULL
-    aggregate: the aggregate over the rows looked at; None for other functions
+    name: of the result column.
+    function: `lag`, `last`, `isfirst`, or that of `aggregate`.
+    length_ticks: LIMIT DURATION, or the interval of ISFIRST.
+    keys: columns of PARTITION BY.
+    when: column of WHEN; None if every row counts.
+    arg: column of the argument of LAG, LAST and detectors of anomalies; None for others.
+    offset: LAG looks at the row so many matching rows before.
+    default: column of the value where LAG finds no row; None for NULL.
+    aggregate: what is computed over the rows in reach; None for other functions.
     """
 
     name: str
@@ -211,14 +213,14 @@ class AnomalySpec(AnalyticSpec):
 class PatternSpec:
     """A MATCH_RECOGNIZE with all names resolved to columns; see `plan.nodes.Match`.
 
-    keys: columns of PARTITION BY
-    limit_ticks: no match spans more
-    variables: the variables of DEFINE
-    states: the NFA of the pattern; a match begins in the first
-    values: what conditions and measures read of matched events; their `arg` is a column of the rows
-    measured: names of the `values` that the row of a match has
-    substreams: the rows have substreams
-    text: the pattern as it was written, for people
+    keys: columns of PARTITION BY.
+    limit_ticks: no match spans more.
+    variables: those of DEFINE, in their order.
+    states: of the pattern's automaton; the first is where a match begins.
+    values: what may be known of the events matched; their `arg` is a column of the rows.
+    measured: names of the values that are columns of the result.
+    substreams: rows have `$substream`.
+    text: the pattern as it was written.
     """
 
     keys: tuple[str, ...]
@@ -248,16 +250,14 @@ class PatternSpec:
 class IntervalJoinSpec:
     """A join of streams with all names resolved to columns; see `plan.nodes.Join`.
 
-    kind: `inner` or `left`
-    keys: columns that both sides have, whose values must be equal
-    bounds: bounds on the difference of times; their `base` is a column of the left rows
-    condition: what else ON asks for, over the columns of a pair; None: nothing
-    left_columns: columns of a pair from the left row
-    right_columns: columns of a pair from the right row
-    lower_ticks: the least difference right.$ts - left.$ts of a pair
-    upper_ticks: the largest difference
-    unmatched_ticks: `$ts` of a left row without a match is its own plus these ticks
-    substreams: the rows have substreams
+    kind: inner or left.
+    keys: columns of both sides, equal in a pair.
+    bounds: all of them hold for a pair; their `base` is a column of the left rows.
+    condition: the rest of ON, over the columns of a pair; None without.
+    left_columns, right_columns: the columns of a pair.
+    lower_ticks, upper_ticks: right `$ts` - left `$ts` of a pair is within, both included.
+    unmatched_ticks: a left row without a match comes out stamped so much later.
+    substreams: rows have `$substream`, and each is joined by its own watermark.
     """
 
     kind: str
@@ -277,15 +277,14 @@ class IntervalJoinSpec:
 class ReferenceJoinSpec:
     """A join with reference data with all names resolved to columns; see `plan.nodes.Lookup`.
 
-    input: the name of the reference input
-    kind: `inner` or `left`
-    keys: columns that both sides have, whose values must be equal
-    condition: what else ON asks for, over the columns of a pair; None: nothing
-    left_columns: columns of a pair from the stream's row
-    right_columns: columns of a pair from the reference row
-    reference: makes `keys` and `right_columns` of the decoded reference data
-    fields: what the decoder of the reference input delivers
-    substreams: the rows have substreams
+    input: the reference input.
+    kind: inner or left.
+    keys: columns of both sides, equal in a pair.
+    condition: the rest of ON, over the columns of a pair; None without.
+    left_columns, right_columns: the columns of a pair.
+    reference: makes keys and `right_columns` of what the decoder of the input delivers.
+    fields: what that decoder is to deliver.
+    substreams: rows have `$substream`.
     """
 
     input: str
