@@ -8,18 +8,9 @@ from support.binding import bound, columns, field, found, node, plan, project
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE
 from tideglass.core.types import Type
+from tideglass.plan.calls import AggregateCall, AnalyticCall, AnomalyModel
 from tideglass.plan.expressions import Call, Cast, Literal, Path, Ref
-from tideglass.plan.nodes import (
-    Aggregate,
-    AggregateCall,
-    Analytic,
-    AnalyticCall,
-    AnomalyModel,
-    Apply,
-    Filter,
-    InputScan,
-    Node,
-)
+from tideglass.plan.nodes import Aggregate, Analytic, Apply, Filter, InputScan, Node
 from tideglass.plan.spans import input_spans_ticks
 
 MINUTE = "LIMIT DURATION(minute, 1)"

@@ -16,8 +16,9 @@ from support.binding import (
 )
 from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_MINUTE, TICKS_PER_SECOND
 from tideglass.core.types import Type
+from tideglass.plan.calls import AggregateCall
 from tideglass.plan.expressions import Call, Cast, Literal, Path, Ref
-from tideglass.plan.nodes import AggregateCall, Filter, InputScan, Named
+from tideglass.plan.nodes import Filter, InputScan, Named
 from tideglass.plan.windows import Hopping, Session, Sliding, Snapshot, Window
 
 M, S = TICKS_PER_MINUTE, TICKS_PER_SECOND

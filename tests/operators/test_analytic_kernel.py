@@ -20,7 +20,7 @@ from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP
 from tideglass.operators.analytic.functions import AnalyticFunctions
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
-from tideglass.plan.nodes import AnomalyModel
+from tideglass.plan.calls import AnomalyModel
 from tideglass.plan.specs import AggregateSpec, AnalyticSpec, AnomalySpec
 
 SECOND = TICKS_PER_SECOND

@@ -18,7 +18,7 @@ from tideglass.operators.patterns.operator import Patterns
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState
 from tideglass.plan.expressions import Ref
-from tideglass.plan.nodes import MatchedValue, PatternState, PatternVariable
+from tideglass.plan.patterns import MatchedValue, PatternState, PatternVariable
 from tideglass.plan.specs import PatternSpec
 
 SECOND = TICKS_PER_SECOND

@@ -16,7 +16,7 @@ from tideglass.compile import compile_query
 from tideglass.core.errors import Source
 from tideglass.core.tags import TAGS, added_field, renamed_field, tag, tag_of, tagged_fields, written
 from tideglass.job.start.manifest import identity_of
-from tideglass.plan import expressions, nodes, specs, topology, windows
+from tideglass.plan import calls, expressions, nodes, patterns, specs, topology, windows
 from tideglass.project.settings import JobSettings
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -46,7 +46,7 @@ def test_every_tag_writes_the_fields_it_always_wrote():
 def test_everything_a_plan_is_made_of_has_a_tag():
     made_of = {
         class_
-        for module in (expressions, nodes, specs, topology, windows)
+        for module in (calls, expressions, nodes, patterns, specs, topology, windows)
         for _, class_ in getmembers(module, isclass)
         if is_dataclass(class_) and class_.__module__ == module.__name__
     }

@@ -11,8 +11,8 @@ from tideglass.bind.scope import Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.functions.catalogue import AggregateSignature
 from tideglass.lang import nodes as tree
+from tideglass.plan.calls import USERS, AggregateCall
 from tideglass.plan.expressions import Expr, Literal
-from tideglass.plan.nodes import USERS, AggregateCall
 
 _PERCENTILES = frozenset(("percentile_cont", "percentile_disc"))
 #: Without a value these take the whole event.

@@ -19,8 +19,9 @@ from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.functions.catalogue import AGGREGATES
 from tideglass.lang import nodes as tree
+from tideglass.plan.calls import AnalyticCall
 from tideglass.plan.expressions import Call, Expr, Literal, Path, Ref
-from tideglass.plan.nodes import Analytic, AnalyticCall, Node
+from tideglass.plan.nodes import Analytic, Node
 
 
 class SourceBinder(Protocol):

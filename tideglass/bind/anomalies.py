@@ -8,8 +8,8 @@ from tideglass.bind.amounts import constant
 from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
 from tideglass.lang import nodes as tree
+from tideglass.plan.calls import AnalyticCall, AnomalyModel
 from tideglass.plan.expressions import Expr
-from tideglass.plan.nodes import AnalyticCall, AnomalyModel
 
 CHANGE_POINT = "anomalydetection_changepoint"
 ANOMALY_DETECTION = frozenset(("anomalydetection_spikeanddip", CHANGE_POINT))

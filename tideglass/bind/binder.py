@@ -18,15 +18,7 @@ from tideglass.core.errors import Diagnostic, Source, Span
 from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import Type
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import (
-    InputScan,
-    Lookup,
-    Node,
-    Output,
-    Plan,
-    steps_read,
-    walk,
-)
+from tideglass.plan.nodes import InputScan, Lookup, Node, Output, Plan, steps_read, walk
 
 LEVELS = ("1.0", "1.1", "1.2")
 

@@ -22,8 +22,8 @@ from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.functions.catalogue import AGGREGATES, SCALARS, AggregateSignature
 from tideglass.lang import nodes as tree
 from tideglass.lang.windows import FORMS
+from tideglass.plan.calls import USERS
 from tideglass.plan.expressions import Call, Expr, Literal, Ref
-from tideglass.plan.nodes import USERS
 
 
 class CallBinder(Protocol):

@@ -7,8 +7,9 @@ from collections.abc import Container, Sequence
 from tideglass.bind.advice import FUNCTIONS
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.plan.calls import AggregateCall
 from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref
-from tideglass.plan.nodes import AggregateCall, Named
+from tideglass.plan.nodes import Named
 
 
 def same(left: Expr | AggregateCall, right: Expr | AggregateCall) -> bool:

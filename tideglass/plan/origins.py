@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tideglass.core.errors import Span
 from tideglass.core.types import PAYLOAD, Type
+from tideglass.plan.calls import AggregateCall
 from tideglass.plan.expressions import Cast, Expr, Path, Ref
 from tideglass.plan.nodes import (
     Aggregate,
-    AggregateCall,
     Analytic,
     Apply,
     Filter,

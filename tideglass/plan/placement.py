@@ -14,20 +14,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tideglass.core.events import Fields
-from tideglass.core.types import EVENT_ID, PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.core.types import PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.plan.expressions import (
     Expr,
     Literal,
     Path,
     Ref,
     both,
-    fields_to_columns,
     is_large,
     is_plain,
-    payload_fields,
-    references,
     substitute,
 )
+from tideglass.plan.input_fields import fields_of_inputs, reader_of_columns, with_field_columns
 from tideglass.plan.join_columns import JoinSides, Side, settle_join
 from tideglass.plan.nodes import (
     Aggregate,
@@ -46,9 +44,8 @@ from tideglass.plan.nodes import (
     Union,
 )
 from tideglass.plan.policies import Policies
-from tideglass.plan.pruning import by_field_columns, pruned
+from tideglass.plan.pruning import pruned
 from tideglass.plan.specs import (
-    GroupBySpec,
     IntervalJoinSpec,
     PatternSpec,
     ReferenceJoinSpec,
@@ -64,7 +61,7 @@ from tideglass.plan.streams import (
     still_together,
     together_under,
 )
-from tideglass.plan.to_columns import aggregate_spec, analytic_specs, pattern_spec
+from tideglass.plan.to_columns import analytic_specs, group_by_spec, pattern_spec
 from tideglass.plan.topology import (
     AlignedSendOp,
     AnalyticOp,
@@ -207,7 +204,7 @@ class _Placer:
 
     def aggregate(self, node: Aggregate) -> Stream:
         branches = self.streams(node.child)
-        items, grouping, routing = _grouping(node, branches[0].substreams)
+        items, grouping, routing = group_by_spec(node, branches[0].substreams)
         programs = [self.rows(stream, items) for stream in branches]
         meeting = meeting_of(branches, programs, routing)
         sources: list[int] = []
@@ -402,41 +399,6 @@ class _Placer:
             self.add(EmitOp(self.next, stream.level, rows, output))
 
 
-def _grouping(node: Aggregate, substreams: bool) -> tuple[tuple[Named, ...], GroupBySpec, tuple[str, ...]]:
-    """What a GROUP BY computes per row (equal expressions once), its grouping, and its routing keys."""
-    items: list[Named] = list(node.keys)
-    by_expr: dict[Expr, str] = {}
-
-    def column(expr: Expr) -> str:
-        if expr not in by_expr:
-            by_expr[expr] = f"$x{len(by_expr)}"
-            items.append(Named(by_expr[expr], expr))
-        return by_expr[expr]
-
-    aggregates = tuple(aggregate_spec(name, call, column) for name, call in node.aggregates)
-    key_of = {key.expr: key.name for key in node.keys}
-    sessions = tuple(
-        None if window.scope is None else tuple(key_of.get(expr) or column(expr) for expr in window.scope)
-        for window in node.windows
-    )
-    keys = tuple(key.name for key in node.keys)
-    grouping = GroupBySpec(
-        windows=node.windows, keys=keys, aggregates=aggregates, session_keys=sessions, substreams=substreams
-    )
-    return tuple(items), grouping, _routing(keys, sessions)
-
-
-def _routing(keys: tuple[str, ...], sessions: tuple[tuple[str, ...] | None, ...]) -> tuple[str, ...]:
-    """Columns by whose hash rows may be spread so that every window finds all the rows it needs.
-
-    A session without PARTITION BY is formed from all rows of the step (`asa.md` 3.5): they must be
-    seen in one place, so there is nothing to spread by.
-    """
-    if sessions and len(set(sessions)) == 1 and sessions[0] is not None:
-        return sessions[0]
-    return tuple(key for key in keys if all(names is None or key in names for names in sessions))
-
-
 def _measures_of(node: Match, spec: PatternSpec, key: str) -> frozenset[Expr]:
     """The measures that hold a key of PARTITION BY: those of an event every match has."""
     return frozenset(
@@ -479,51 +441,13 @@ def place(
         placer.emit(output.name, output.node)
     for sides in reversed(placer.joins):
         settle_join(placer.ops, sides)
-    placer.ops = pruned(placer.ops)
+    ops = pruned(placer.ops)
     return Topology(
-        tuple(_with_field_columns(op, placer) for op in placer.ops),
-        tuple(
-            replace(
-                reader,
-                timestamp=None if reader.timestamp is None else fields_to_columns(reader.timestamp),
-                over=tuple(fields_to_columns(expr) for expr in reader.over),
-            )
-            for reader in placer.readers.values()
-        ),
-        _fields(placer),
-        tuple(dict.fromkeys(output.name for output in plan.outputs)),
-        key_groups,
-        plan.compatibility_level,
-        dict(functions or {}),
+        ops=with_field_columns(ops),
+        readers=tuple(reader_of_columns(reader) for reader in placer.readers.values()),
+        fields=fields_of_inputs(ops, placer.readers),
+        outputs=tuple(dict.fromkeys(output.name for output in plan.outputs)),
+        key_groups=key_groups,
+        level=plan.compatibility_level,
+        functions=dict(functions or {}),
     )
-
-
-def _with_field_columns(op: Op, placer: _Placer) -> Op:
-    """Programs that read a scan directly find single payload fields as columns of their own."""
-    if not isinstance(op, RowsOp) or not isinstance(placer.ops[op.source], ScanOp):
-        return op
-    return replace(op, rows=by_field_columns(op.rows))
-
-
-def _fields(placer: _Placer) -> dict[str, Fields]:
-    """What each input's decoder must deliver, over all readers of the input."""
-    result: dict[str, Fields] = {}
-    for scan, reader in placer.readers.items():
-        exprs: list[Expr] = [*([scan.timestamp] if scan.timestamp is not None else []), *scan.over]
-        scan_id = placer.scans[reader.id]
-        for op in placer.ops:
-            if isinstance(op, RowsOp) and op.source == scan_id:
-                exprs += [item.expr for item in op.rows.items]
-                exprs += [op.rows.condition] if op.rows.condition is not None else []
-        paths = {path for expr in exprs for path in payload_fields(expr)}
-        event_ids = (EVENT_ID,) in paths
-        paths.discard((EVENT_ID,))
-        whole = any(PAYLOAD in references(fields_to_columns(expr)) for expr in exprs)
-        before = result.get(scan.input, Fields(payload_types=scan.payload_types))
-        result[scan.input] = Fields(
-            tuple(sorted(paths | set(before.paths))),
-            whole or before.whole,
-            scan.payload_types,
-            event_ids or before.event_ids,
-        )
-    return result

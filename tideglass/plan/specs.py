@@ -12,16 +12,10 @@ from dataclasses import field as dataclass_field
 from tideglass.core.errors import Span
 from tideglass.core.events import Fields
 from tideglass.core.tags import tag
+from tideglass.plan.calls import USERS, AnomalyModel
 from tideglass.plan.expressions import Expr, Ref, references
-from tideglass.plan.nodes import (
-    USERS,
-    AnomalyModel,
-    MatchedValue,
-    Named,
-    PatternState,
-    PatternVariable,
-    TimeBound,
-)
+from tideglass.plan.nodes import Named, TimeBound
+from tideglass.plan.patterns import MatchedValue, PatternState, PatternVariable
 from tideglass.plan.windows import Window
 
 SUMS = ("sum", "avg")

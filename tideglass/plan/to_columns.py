@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD
+from tideglass.plan.calls import AggregateCall, AnalyticCall
 from tideglass.plan.expressions import Expr, Path, Ref, field_column
-from tideglass.plan.nodes import AggregateCall, Analytic, AnalyticCall, Match
-from tideglass.plan.specs import AggregateSpec, AnalyticSpec, AnomalySpec, PatternSpec
+from tideglass.plan.nodes import Aggregate, Analytic, Match, Named
+from tideglass.plan.specs import AggregateSpec, AnalyticSpec, AnomalySpec, GroupBySpec, PatternSpec
 
 
 class Evaluated:
@@ -47,6 +48,43 @@ def aggregate_spec(name: str, call: AggregateCall, column: Callable[[Expr], str]
         as_text=call.as_text,
         span=call.span,
     )
+
+
+def group_by_spec(
+    node: Aggregate, substreams: bool
+) -> tuple[tuple[Named, ...], GroupBySpec, tuple[str, ...]]:
+    """What a GROUP BY computes per row (equal expressions once), its grouping, and its routing keys."""
+    items: list[Named] = list(node.keys)
+    by_expr: dict[Expr, str] = {}
+
+    def column(expr: Expr) -> str:
+        if expr not in by_expr:
+            by_expr[expr] = f"$x{len(by_expr)}"
+            items.append(Named(by_expr[expr], expr))
+        return by_expr[expr]
+
+    aggregates = tuple(aggregate_spec(name, call, column) for name, call in node.aggregates)
+    key_of = {key.expr: key.name for key in node.keys}
+    sessions = tuple(
+        None if window.scope is None else tuple(key_of.get(expr) or column(expr) for expr in window.scope)
+        for window in node.windows
+    )
+    keys = tuple(key.name for key in node.keys)
+    grouping = GroupBySpec(
+        windows=node.windows, keys=keys, aggregates=aggregates, session_keys=sessions, substreams=substreams
+    )
+    return tuple(items), grouping, _routing(keys, sessions)
+
+
+def _routing(keys: tuple[str, ...], sessions: tuple[tuple[str, ...] | None, ...]) -> tuple[str, ...]:
+    """Columns by whose hash rows may be spread so that every window finds all the rows it needs.
+
+    A session without PARTITION BY is formed from all rows of the step (`asa.md` 3.5): they must be
+    seen in one place, so there is nothing to spread by.
+    """
+    if sessions and len(set(sessions)) == 1 and sessions[0] is not None:
+        return sessions[0]
+    return tuple(key for key in keys if all(names is None or key in names for names in sessions))
 
 
 def analytic_specs(

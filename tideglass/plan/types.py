@@ -22,19 +22,17 @@ from tideglass.core.types import (
     WINDOW_ID,
     Type,
 )
+from tideglass.plan.calls import AggregateCall, AnalyticCall
 from tideglass.plan.expressions import Expr, Path, Ref, fields_to_columns, in_columns, references, rewrite
 from tideglass.plan.nodes import (
     Aggregate,
-    AggregateCall,
     Analytic,
-    AnalyticCall,
     Apply,
     Filter,
     InputScan,
     Join,
     Lookup,
     Match,
-    MatchedValue,
     Named,
     Node,
     Plan,
@@ -42,6 +40,7 @@ from tideglass.plan.nodes import (
     StepRef,
     Union,
 )
+from tideglass.plan.patterns import MatchedValue
 from tideglass.plan.to_sql import lower_all
 
 #: Types of an input's fields, by their path from the top of the event.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tideglass.lang import nodes as tree
-from tideglass.plan.nodes import ANY_EVENT, PatternState
+from tideglass.plan.patterns import ANY_EVENT, PatternState
 
 #: States a pattern may have: (a{50} b{50}){4} has 400.
 MOST_STATES = 5_000

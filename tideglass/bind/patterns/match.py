@@ -15,7 +15,8 @@ from tideglass.bind.projection import SelectList
 from tideglass.bind.scope import BoundRows, Relation, SubstreamKey
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Expr, Ref
-from tideglass.plan.nodes import Match, PatternState, PatternVariable, Projection
+from tideglass.plan.nodes import Match, Projection
+from tideglass.plan.patterns import PatternState, PatternVariable
 
 
 def bind_match(

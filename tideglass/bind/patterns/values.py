@@ -12,7 +12,7 @@ from tideglass.core.errors import Span
 from tideglass.core.types import PAYLOAD
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Expr, Literal, Path, Ref, rewrite
-from tideglass.plan.nodes import ANY_EVENT, MatchedValue
+from tideglass.plan.patterns import ANY_EVENT, MatchedValue
 
 #: Functions of the events of one variable, and of all of them.
 OF_VARIABLES = frozenset(("first", "last", "min", "max"))

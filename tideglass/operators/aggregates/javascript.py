@@ -18,7 +18,7 @@ from tideglass.core.time import format_ticks
 from tideglass.core.types import ORDER_COLUMNS, Type, field
 from tideglass.functions.javascript import GroupFailure, aggregate
 from tideglass.operators.windows.hopping import END
-from tideglass.plan.nodes import USERS
+from tideglass.plan.calls import USERS
 
 if TYPE_CHECKING:
     from tideglass.plan.specs import AggregateSpec

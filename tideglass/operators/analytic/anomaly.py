@@ -21,7 +21,7 @@ from tideglass.core.sql import query, quoted
 from tideglass.core.types import type_of
 from tideglass.operators.aggregates.arguments import NUMERIC, json_sql, refuse, refused_rows, split
 from tideglass.operators.analytic.lookback import Sorted
-from tideglass.plan.nodes import AnomalyModel
+from tideglass.plan.calls import AnomalyModel
 
 #: A bet on improbable values: the martingale is multiplied by e * p ** (e - 1).
 EPSILON = 0.1

@@ -27,7 +27,7 @@ from tideglass.core.types import ORDER_COLUMNS, Type, type_of
 from tideglass.core.types import field as typed_field
 from tideglass.operators.patterns.extremes import NONE, Ranked, failure
 from tideglass.plan.expressions import Ref
-from tideglass.plan.nodes import MatchedValue, PatternState
+from tideglass.plan.patterns import MatchedValue, PatternState
 
 Codes = npt.NDArray[np.int8]
 Column = tuple[pa.Array, Type]

@@ -42,7 +42,7 @@ from tideglass.operators.state.bucket_log import RowLog
 from tideglass.operators.state.buffer import released
 from tideglass.operators.state.reorder import in_order
 from tideglass.operators.state.store import State, next_numbers
-from tideglass.plan.nodes import MatchedValue
+from tideglass.plan.patterns import MatchedValue
 from tideglass.plan.specs import PatternSpec
 
 NUMBER = "$n"  # int64: names an event inside the state of one key group
