@@ -1,4 +1,4 @@
-"""What a user should know of files given with `--input` that do not say when their events arrived.
+"""What a user should know of files given with `--input` without arrival times of their events.
 
 Such an event arrives when its file was last changed. That is right for a file that grows while the job runs,
 and wrong for a recorded one.
@@ -17,7 +17,7 @@ from tideglass.project.settings import format_duration
 def arrival_warnings(
     topology: Topology, inputs: Mapping[str, InputSpec], options: RunOptions
 ) -> Iterator[str]:
-    """A warning for each given input whose events all arrive at once, where that decides about rows."""
+    """A warning for each `--input` whose events all arrive at once, where that decides about rows."""
     for name, spec in inputs.items():
         if options.input_option(name) is None or spec.arrival is not None:
             continue

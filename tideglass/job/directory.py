@@ -3,7 +3,7 @@
 <job>/manifest.json   which job this is, and how its newest generation began
 <job>/runs.jsonl      the journal of its runs
 <job>/lock            held by the process that runs it
-<job>/status.json     what that process last said of itself
+<job>/status.json     the newest report of that process
 <job>/stop            there while the run is asked to stop
 <job>/job.log         what runs in the background print
 <job>/spark.log       what Spark prints

@@ -1,7 +1,7 @@
-"""One run at a time in a job directory: the second is refused and told of the first.
+"""One run at a time in a job directory: the second is refused with a message about the first.
 
 The lock is the operating system's, so it ends with the process that holds it, however that ends: a lock
-file that is left behind by a crash locks nothing. Where a directory is shared by machines whose system
+file that a crash leaves locks nothing. Where a directory is shared by machines whose system
 does not share locks, the holder is known by its sign of life, the status it keeps writing.
 """
 
@@ -73,13 +73,13 @@ class RunLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            os.ftruncate(self._file, 0)  # an empty file says that its holder ended by itself
+            os.ftruncate(self._file, 0)  # an empty file: its holder ended by itself
             os.close(self._file)
             self._file = None
 
 
 def _taken(file: int) -> bool:
-    """Whether the lock is ours now. Whoever looks whether it is held holds it for a moment (`running`)."""
+    """Whether the lock is ours now. A look whether it is held takes it for a moment (`running`)."""
     for _ in range(10):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -118,7 +118,7 @@ def _key_groups(directory: JobDirectory, options: RunOptions) -> int:
 
 
 def _live_inputs(project: Project, options: RunOptions, names: Iterable[str]) -> dict[str, InputConnector]:
-    """The inputs that are read as the project says: those of a live run for which no files are named."""
+    """The inputs that are read where the project does: those of a live run without files named for them."""
     known = {name: _find(project.inputs, name) for name in names if options.input_option(name) is None}
     return {
         name: each.live.named(name)
@@ -183,7 +183,7 @@ def _checked_path(what: str, name: str, option: InputOption | None, known: Proje
 
 
 def _arrival(option: InputOption | None, known: ProjectInput | None) -> tuple[str | None, str]:
-    """The field with the time of arrival and how it says it: as the user says, else the project."""
+    """The field with the arrival time and its format: by the user's option, else by the project."""
     if option is not None and option.arrival is not None:
         return option.arrival, option.arrival_format or "iso"
     return (None, "iso") if known is None else (known.arrival, known.arrival_format)
@@ -222,13 +222,13 @@ def _reference_spec(project: Project, options: RunOptions, name: str) -> Referen
 
 
 def _uri(path: Path) -> str | None:
-    """The URI of PostgreSQL a path is that came from the command line; None for a path of files."""
+    """The URI of PostgreSQL that a path of the command line is; None for a path of files."""
     match = re.fullmatch(r"(postgres(?:ql)?):/+(.*)", path.as_posix())
     return None if match is None else f"{match[1]}://{match[2]}"
 
 
 def _format(option: InputOption | None, known: ProjectInput | None, path: Path) -> str | None:
-    """What the user says; None when file names tell the format, else what the project says of the input."""
+    """The format of the user's option; None if file names show it; else the project's format of the input."""
     if option is not None and option.file_format is not None:
         return option.file_format
     if known is None:

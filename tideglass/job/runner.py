@@ -41,7 +41,7 @@ def run(
     on_start: OnStart | None = None,
     profile: Profile | None = None,
 ) -> Metrics:
-    """Run the job until its input is finished (`once`) or the process is told to stop.
+    """Run the job until its input is finished (`once`) or the process gets a signal to stop.
 
     watch: called with the rows of every batch.
     spark: a session with other work to do, too; None for one of the job's own.

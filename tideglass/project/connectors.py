@@ -1,6 +1,6 @@
 """Inputs and outputs by the type a project file names: one table, of ours and of installed packages.
 
-A project file can only name a type. The code behind the type is our own, or that of a package the user has
+A project file can only name a type. The code of a type is our own, or that of a package the user has
 installed, which declares the type as an entry point of the group `tideglass.inputs` or `tideglass.outputs`
 (`docs/extending.md`):
 
@@ -33,7 +33,7 @@ INPUT_GROUP, OUTPUT_GROUP = "tideglass.inputs", "tideglass.outputs"
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a project file says of an input or output that is not a local file.
+    """The description of an input or output in a project file that is not a local file.
 
     name: its name in the query.
     type: its type, as the file spells `DataSourceType`.
@@ -52,7 +52,7 @@ class Described:
 
     @property
     def format(self) -> str:
-        """The word of `Serialization` for the format, in lower case; `json` where the file says none."""
+        """The word of `Serialization` for the format, in lower case; `json` where the file has none."""
         type_name = objects_in(self.content.get("Serialization")).get("Type")
         return str(type_name or "json").strip().lower()
 
@@ -93,7 +93,7 @@ class Properties:
         return text_of(self.values, key, self.file, self.problems, required=False)
 
     def choice(self, key: str, allowed: Sequence[str]) -> str:
-        """One of `allowed`; the first where the file says nothing."""
+        """One of `allowed`; the first where the file has none."""
         found = self.optional_text(key) or allowed[0]
         if found not in allowed:
             self.problems.error(self.file, f'"{key}" is {found!r}, it must be one of {", ".join(allowed)}')
@@ -101,7 +101,7 @@ class Properties:
         return found
 
     def whole(self, key: str, default: int, least: int = 0) -> int:
-        """A whole number, `least` or more; `default` where the file says nothing."""
+        """A whole number, `least` or more; `default` where the file has none."""
         found = self.values.get(key, default)
         if isinstance(found, bool) or not isinstance(found, int) or found < least:
             self.problems.error(self.file, f'"{key}" is {found!r}, it must be a whole number from {least}')

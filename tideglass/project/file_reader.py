@@ -53,7 +53,7 @@ class Problems:
         """The file `text` names, seen from `base`; None after a reported problem.
 
         file: where that stands. what: words for what is named, as `"FilePath" of the input 'a'`. must_exist:
-        False where whoever reads the file says that it is not there.
+        False where the reader of the file reports that it is not there.
         """
         found = named_path(base, text, self.bounds, must_exist)
         if isinstance(found, Path):
@@ -70,7 +70,7 @@ class Problems:
 def project_path(base: Path, text: str) -> Path:
     """The file `text` names, seen from the folder `base`.
 
-    Project files come from Windows: backslashes separate folders, and a name may differ from the
+    Project files are written on Windows: backslashes separate folders, and a name may differ from the
     one on disk in case. An exact match is preferred; without any match the plain path is returned.
 
     >>> project_path(Path("p"), "Inputs\\\\x.json").as_posix()
@@ -91,7 +91,7 @@ def project_path(base: Path, text: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class NotNamed:
-    """Why a text of a project file names no file that may be used, in words behind the text.
+    """Why a text of a project file names no file that may be used, in words that follow the text.
 
     outside: it lies outside of the project, where the command line may allow it.
     """
@@ -105,7 +105,7 @@ def named_path(base: Path, text: str, bounds: Bounds, must_exist: bool = True) -
 
     Every path that stands in a project goes through here: none leads out of the bounds, by `..`, as an
     absolute path or over a symbolic link, and nothing in it is replaced. Whether a path outside exists is
-    not told. must_exist: else a path is given for what is not there, such as a pattern of paths.
+    not reported. must_exist: else a path that does not exist is returned, such as a pattern of paths.
     """
     try:
         path = project_path(base, text)
@@ -122,7 +122,7 @@ def _words(error: Exception) -> str:
 
 
 def read_text(path: Path, problems: Problems) -> str | None:
-    """The text of a file in UTF-8, or in UTF-16 as its byte-order mark says; None after a reported problem.
+    """The text of a file in UTF-8, or in UTF-16 by its byte-order mark; None after a reported problem.
 
     The mark is left out, and a line ends in LF.
     """

@@ -1,6 +1,6 @@
-"""`--input NAME=PATH,arrival=FIELD,partitions=folders`: files for an input, and what a user says of them.
+"""`--input NAME=PATH,arrival=FIELD,partitions=folders`: files for an input, with the user's choices for them.
 
-Choices stand behind the path. A comma belongs to the path unless one of CHOICES and `=` follow it; a path
+Choices follow the path. A comma belongs to the path unless one of CHOICES and `=` follow it; a path
 with such a text in it doubles that comma.
 """
 
@@ -18,10 +18,10 @@ from tideglass.core.suggest import did_you_mean
 from tideglass.project.file_reader import Problems
 from tideglass.project.inputs import ARRIVAL_FORMATS, ROTATIONS, delimiter_of
 
-if TYPE_CHECKING:  # that module checks what it is given, with a library that takes long to import
+if TYPE_CHECKING:  # that module checks its values, with a library that takes long to import
     from tideglass.connect.spec import Rotation
 
-#: What may stand behind a path, and what it says.
+#: The choices that may follow a path, and their values.
 CHOICES: Mapping[str, str] = {
     "arrival": "the field with the time of arrival; dots lead into records",
     "arrival-format": f"how that field says it: {', '.join(ARRIVAL_FORMATS)}",
@@ -37,11 +37,11 @@ _DOUBLED = re.compile(rf",,(?=(?:{'|'.join(CHOICES)})=)")
 
 @dataclass(frozen=True, slots=True)
 class InputOption:
-    """Files that a user names for an input. None: as the project says of the input, if it names it.
+    """Files that a user names for an input. None: as the project describes the input, if it names it.
 
     path: a file, a folder, or a pattern of files.
     arrival: the payload field with the arrival time; dots lead into records.
-    arrival_format: how that field says the time.
+    arrival_format: how that field is written.
     partitions: whether each sub-folder is an input partition, or all files are one.
     file_format: a name of FORMATS.
     delimiter: of CSV.
@@ -58,7 +58,7 @@ class InputOption:
 
 
 def input_option(name: str, text: str) -> InputOption:
-    """What stands behind `NAME=`. Raises ProjectError for a choice that cannot be understood.
+    """The files and choices after `NAME=`. Raises ProjectError for a choice that cannot be understood.
 
     >>> input_option("toll", "a,b.json,arrival=enqueued,partitions=folders").path.as_posix()
     'a,b.json'
@@ -88,7 +88,7 @@ def input_option(name: str, text: str) -> InputOption:
 
 
 def input_options(texts: Sequence[str] | None) -> dict[str, InputOption]:
-    """The inputs of `NAME=PATH` texts. Raises ProjectError for one that is none, or a name said twice."""
+    """The inputs of `NAME=PATH` texts. Raises ProjectError for one that is none, or a name in two."""
     found: dict[str, InputOption] = {}
     for text in texts or ():
         name, equals, rest = text.partition("=")

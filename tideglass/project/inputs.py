@@ -33,7 +33,7 @@ from tideglass.project.keys import INPUT, LOCAL_INPUT, SERIALIZATION, objects_in
 from tideglass.project.reference import ProjectSql, path_formats, sql_reference
 from tideglass.project.rest import tool_input
 
-if TYPE_CHECKING:  # that module checks what it is given, with a library that takes long to import
+if TYPE_CHECKING:  # that module checks its values, with a library that takes long to import
     from tideglass.connect.spec import Rotation
 
 #: How files may take turns under one name, by the word for it.
@@ -54,7 +54,7 @@ _DELIMITERS = {
     "bar": "|",
     "pipe": "|",
 }
-#: What is said of an input whose path leads out of the project, behind that path.
+#: The message about an input whose path leads out of the project, after that path.
 OUTSIDE = (
     "lies outside of the project and is not read; name it with --input {name}=PATH, or say --allow-outside"
 )
@@ -70,11 +70,11 @@ class ProjectInput:
     kind: a stream, or reference data.
     origin: what the project reads from, in the service's words ("Event Hub"), or "local file".
     path: the local file or folder; None for a live input, which needs `--input NAME=PATH`.
-    file_format: one of FORMATS; None where the project does not say.
+    file_format: one of FORMATS; None where the project names none.
     delimiter: of CSV.
     partitions: whether each sub-folder is an input partition, or all files are one.
     arrival: payload field with the arrival time, dots lead into records; None when events carry none.
-    arrival_format: how that field says the time, one of ARRIVAL_FORMATS.
+    arrival_format: how that field is written, one of ARRIVAL_FORMATS.
     date_format, time_format: what {date} and {time} stand for in the path of reference data.
     sql: what reference data is queried with; None for reference data of files, and for a stream.
     live: what a live run reads instead; None where its type is not one of INPUTS.
@@ -103,7 +103,7 @@ class ProjectInput:
     bounds: Bounds = ANYWHERE
 
     def metadata(self, live: bool) -> frozenset[str]:
-        """Names of what the input says of its events: a live one its partition, files what was recorded."""
+        """Names of the metadata the events have: the partition of a live input, recorded ones of files."""
         if live and self.live is not None:
             return metadata_in(PARTITION)
         recorded = [ARRIVAL] if self.arrival is not None else []
@@ -125,7 +125,7 @@ def is_local(content: Mapping[str, Any]) -> bool:
 def read_input(file: Path, kind: str, problems: Problems) -> tuple[ProjectInput, bool] | None:
     """The input a file describes, and whether it is a local one; None after a reported problem.
 
-    kind: that of the manifest, `input` or `inputmock`; what the file says of itself comes first.
+    kind: that of the manifest, `input` or `inputmock`; the file's own `ScriptType` comes before it.
     """
     if not os.path.lexists(file):
         return _not_there(file, kind == "inputmock", problems)
@@ -165,7 +165,7 @@ def _name(content: Mapping[str, Any], key: str, file: Path, problems: Problems) 
 
 
 def _local_name(content: Mapping[str, Any], file: Path, problems: Problems) -> str | None:
-    """`InputAlias`, else `Name`, else what the file's name says; None after a reported problem."""
+    """`InputAlias`, else `Name`, else the file's name; None after a reported problem."""
     before = len(problems.errors)
     for key in ("InputAlias", "Name"):
         name = _name(content, key, file, problems)
@@ -197,7 +197,7 @@ def _read_live(content: Mapping[str, Any], name: str, file: Path, problems: Prob
 
 
 def checked_format(value: object, file: Path, problems: Problems) -> str | None:
-    """One of FORMATS, None when not said or when it only matters once a path is given."""
+    """One of FORMATS, None when there is none, or when it only matters once there is a path."""
     if value is None or value == "":
         return None
     name = str(value).strip().lower()
@@ -235,8 +235,8 @@ def read_input_mock(
     """An `InputMock` object, as it stands in a local input file or in a test case (`asa.md` 10).
 
     `FilePath` is relative to `base`. Problems are reported under `file`. A file that is not there, or of a
-    format that is understood and not supported, is a note: others may be given in its place. That the path
-    leads out of the project is for the caller to say.
+    format that is understood and not supported, is a note: others may take its place. That the path
+    leads out of the project is for the caller to report.
     """
     kind = input_kind(content)
     serialization = objects_in(content.get("Serialization"))

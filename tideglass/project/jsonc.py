@@ -1,4 +1,4 @@
-"""JSON as editors of projects write it: with comments, and with commas behind the last element.
+"""JSON as editors of projects write it: with comments, and with commas after the last element.
 
 VS Code takes its own files so (JSON with Comments), and projects are found that have them. Events and test
 data are plain JSON (`docs/bad-input.md`).
@@ -18,7 +18,7 @@ _PIECES = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-#: What to do about an error, by a piece of what Python's reader says of it.
+#: What to do about an error, by a piece of the message of Python's reader.
 _REMEDIES = (
     ("escape", r"write a backslash twice, as in C:\\data, or use / in paths"),
     ("property name", 'names stand in double quotes: {"Name": "value"}'),

@@ -13,7 +13,7 @@ from typing import Any, cast
 from tideglass.core.suggest import did_you_mean
 from tideglass.project.file_reader import Problems
 
-#: What a `JobConfig.json` says of the job's rows.
+#: Keys of a `JobConfig.json` that decide about the job's rows.
 SETTINGS = (
     "EventsLateArrivalMaxDelayInSeconds",
     "EventsOutOfOrderMaxDelayInSeconds",
@@ -25,7 +25,7 @@ SETTINGS = (
     "JavaScriptMemoryInMB",
     "DataLocale",
 )
-#: What it says of the cloud, as the tools and the interface have spelled it over the years.
+#: Its keys about the cloud, as the tools and the interface have spelled it over the years.
 _OF_THE_CLOUD = (
     *("ScriptType", "StreamingUnits", "Sku", "UseSystemAssignedIdentity", "UserAssignedIdentities", "Tags"),
     *("GlobalStorage", "GlobalStorageAccountName", "GlobalStorageAccountKey", "ContentStoragePolicy"),
@@ -129,7 +129,7 @@ def job_config(content: Mapping[str, Any]) -> dict[str, Any]:
 def warn_of_job_config(content: Mapping[str, Any], file: Path, problems: Problems) -> None:
     """Warn of every key of a `JobConfig.json` that is not read and not one of the cloud's.
 
-    A tolerance under a misspelt key, or inside another object, would silently be unlimited.
+    A tolerance under a misspelt key, or inside another object, would be unlimited without a word.
     """
     found = job_config(content)
     for key in found:

@@ -25,7 +25,7 @@ OUTPUTS: Connectors[OutputConnector] = Connectors("output", OUTPUT_GROUP, {"kafk
 
 @dataclass(frozen=True, slots=True)
 class ProjectOutput:
-    """An output as the project describes it; where its rows go is for the run to say.
+    """An output as the project describes it; the run decides where its rows go.
 
     name: as the query spells it.
     origin: its type, in the words of the file.

@@ -29,7 +29,7 @@ from tideglass.project.user_functions import ProjectFunction, note_code_files, r
 class Project:
     """What a project folder holds; names are spelled as in the files.
 
-    name: of the project, as its manifest says.
+    name: of the project, by its manifest.
     folder: where it is.
     query: the text and the place of the query.
     settings: of `JobConfig.json`.

@@ -1,4 +1,4 @@
-"""What project files say of reference data beyond a path: formats of {date} and {time}, SQL (`asa.md` 10.1).
+"""Keys of project files for reference data beside the path: formats of {date}, {time}; SQL (`asa.md` 10.1).
 
 The service keeps them in `BlobReferenceProperties` and `SqlReferenceInputInfo` of a live input. A local
 input file may hold the same keys, which are our own there, and `ConnectionString`, a URI of PostgreSQL.
@@ -27,8 +27,8 @@ class ProjectSql:
     """Queries of reference data in a database.
 
     connection: a URI; None where only the service knows it.
-    snapshot_query: gives the whole table.
-    delta_query: gives what has changed since a time; None where the table is always read whole.
+    snapshot_query: returns the whole table.
+    delta_query: returns what has changed since a time; None where the table is always read whole.
     refresh: whether the table is read once, or every `interval_seconds` whole or by what has changed.
     interval_seconds: from one reading to the next.
     """
@@ -41,7 +41,7 @@ class ProjectSql:
 
 
 def path_formats(content: object) -> dict[str, Any]:
-    """`DateFormat` and `TimeFormat`, where they are said."""
+    """`DateFormat` and `TimeFormat`, where they are there."""
     fields = _lower(content)
     formats = {"date_format": fields.get("dateformat"), "time_format": fields.get("timeformat")}
     # written as .NET does, yyyy/MM/dd, or in capitals

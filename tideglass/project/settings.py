@@ -40,7 +40,7 @@ LARGEST_OUT_OF_ORDER_SECONDS = 599
 #: The service drops rows further than this ahead of their arrival; fixed there.
 EARLY_TICKS = 5 * TICKS_PER_MINUTE
 
-#: The least and the most of the limits that settings say (`core.limits`).
+#: The least and the largest values of the limits in settings (`core.limits`).
 JAVASCRIPT_SECONDS = (1, 3600)
 JAVASCRIPT_MEGABYTES = (32, 65_536)
 
@@ -96,7 +96,7 @@ class JobSettings:
         """The same settings for local files without arrival times: no event is moved or dropped.
 
         The service's tools apply no ordering policies to local files (`asa.md` 10.1). A tolerance as
-        wide as all of time sorts any file and never meets an event behind the watermark.
+        wide as all of time sorts any file and never meets an event before the watermark.
         """
         return replace(
             self,
@@ -110,7 +110,7 @@ class JobSettings:
         return {name: value for name, value in asdict(self).items() if name != "limits"}
 
     def to_json(self) -> str:
-        """All settings as one text, the same for equal ones; checkpoints are told apart by it."""
+        """All settings as one text, the same for equal ones; checkpoints are distinguished by it."""
         return json.dumps(self.of_rows(), separators=(",", ":"))
 
 
@@ -203,7 +203,7 @@ def from_options(options: Mapping[str, str] | None) -> JobSettings:
 
 
 def _range_problems(values: Mapping[str, Any]) -> list[str]:
-    """What the service's ranges (`asa.md` 1.4) say against these values."""
+    """What in these values is outside of the service's ranges (`asa.md` 1.4)."""
     problems: list[str] = []
     late_ticks = values.get("late_arrival_ticks")
     if late_ticks is not None and late_ticks > LARGEST_LATE_SECONDS * TICKS_PER_SECOND:

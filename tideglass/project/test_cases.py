@@ -61,7 +61,7 @@ class ExpectedOutput:
 class TestCase:
     """A name, the files that stand in for the inputs, and what is expected."""
 
-    __test__ = False  # not a class of tests, whatever its name says to pytest
+    __test__ = False  # not a class of tests, whatever pytest makes of its name
 
     name: str
     inputs: tuple[ProjectInput, ...]
@@ -255,7 +255,7 @@ def _walk(value: object, path: Sequence[str]) -> object:
 
 
 def case_settings(case: TestCase, settings: JobSettings) -> JobSettings:
-    """The settings the case runs under: without ordering policies when no input says when events arrived.
+    """The settings the case runs under: without ordering policies when no input has arrival times.
 
     That is what the service's tools do with local files (`asa.md` 10.1); with `ArrivalTimeField` the
     policies act as they would in the cloud.

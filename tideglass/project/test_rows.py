@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 
 def read_rows(path: Path, file_format: str | None = None, delimiter: str = ",") -> list[Row]:
-    """The rows of a JSON or CSV file, of a Parquet or Avro one; by default as its name says, else JSON.
+    """The rows of a JSON or CSV file, of a Parquet or Avro one; by default by its name, else JSON.
 
     Raises ProjectError with the file, the place in it and what was expected there.
     """

@@ -16,7 +16,7 @@ from tideglass.project.project import Project
 
 #: Of a larger local file, so many characters are looked at.
 _SAMPLE_BYTES = 1 << 20
-#: Words that say of a field that it is a time: `eventTime`, `created_at`, `EventEnqueuedUtcTime`.
+#: Words in the name of a field that is a time: `eventTime`, `created_at`, `EventEnqueuedUtcTime`.
 _WORDS = frozenset(("timestamp", "datetime", "date", "time", "utc", "at", "ts"))
 #: Words before `time` that make it a length of time: `responseTime`, `elapsed_time`.
 _LENGTHS = frozenset(
@@ -58,7 +58,7 @@ def _warning(extreme: Extreme) -> Diagnostic:
 
 
 def looks_like_a_time(name: str) -> bool:
-    """Whether a field's name says that it holds a time.
+    """Whether a field holds a time, by its name.
 
     >>> [looks_like_a_time(name) for name in ("eventTime", "created_at", "responseTime", "update", "attempt")]
     [True, True, False, False, False]
@@ -86,7 +86,7 @@ def _holds_times(source: ProjectInput, field: tuple[str, ...]) -> bool | None:
     try:
         rows = _first_rows(source, source.path)
     except (ProjectError, OSError, UnicodeDecodeError):
-        return None  # a file that cannot be read is told of elsewhere
+        return None  # a file that cannot be read is reported elsewhere
     values = [value for row in rows if (value := _walk(row, field)) is not None]
     texts = [value for value in values if isinstance(value, str)]
     return any(parse_ticks(text) is not None for text in texts) if values else None

@@ -74,7 +74,7 @@ def note_code_files(file: Path, problems: Problems) -> None:
 
 
 def _language(*kinds: str) -> str:
-    """What a function is written in, as the manifest or the file itself says."""
+    """The language of a function, by the manifest or the file itself."""
     for kind in map(str.lower, kinds):
         if "csharp" in kind or "clr" in kind:
             return "C#"

@@ -1,4 +1,4 @@
-"""What Spark's checkpoint says: how far a query has read, and what it knows of stateful operators.
+"""What Spark's checkpoint holds: how far a query has read, and the metadata of stateful operators.
 
 Spark has no API for its logs of offsets and commits, so their files are read here: a version, Spark's own
 facts, then a line per source in the order of the query. Of all its files only the metadata of operators holds
@@ -54,7 +54,7 @@ def topic_offsets(checkpoint: Path, batch: int, topics: Sequence[str]) -> Mappin
 
 
 def control_offset(checkpoint: Path, batch: int, topics: int) -> ControlOffset:
-    """What ingresses have been told at the end of a batch, from the source that stands after the topics."""
+    """The control messages to ingresses up to the end of a batch, from the source after the topics."""
     line = _logged(checkpoint, batch)[topics]
     return ControlOffset() if line == _NONE_YET else CONTROL_OFFSET.of_plain(json.loads(line))
 
@@ -80,7 +80,7 @@ def relocate(checkpoint: Path) -> int:
 
 
 def has_timers(checkpoint: Path) -> bool | None:
-    """Whether the query that has begun the checkpoint has timers, which Spark lets nobody change.
+    """Whether the query of the checkpoint has timers, which Spark lets nobody change.
 
     None: no query has.
 

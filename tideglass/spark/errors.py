@@ -13,11 +13,11 @@ _OURS = re.compile(r"tideglass\.core\.errors\.(\w+): ")
 _AFTER = re.compile(
     r"\n\s*at [\w.$/]+\(|\n\nThe above exception|\n\nDuring handling|\nTraceback|\n\s*\n\s*JVM|\n SQLSTATE"
 )
-#: The line in which a Python traceback says what went wrong.
+#: The line of a Python traceback with the error itself.
 _PYTHON = re.compile(r"^(?!py4j|pyspark|org\.)[\w.]*(?:Error|Exception): .*$", re.MULTILINE)
 #: A line of Java's stack.
 _FRAME = re.compile(r"\n\s*(?:at [\w.$/]+\(|\.{3} \d+ more)[^\n]*")
-#: What Spark says where its workers cannot work at all, and what that means: one sentence, the remedy first.
+#: Spark's words when its workers cannot work at all, and their meaning: one sentence, the remedy first.
 _OF_WORKERS = (
     (
         re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'"),

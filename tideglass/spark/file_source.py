@@ -1,6 +1,6 @@
-"""The streaming source of a job: all its inputs, scanned and brought behind their policies.
+"""The streaming source of a job: all its inputs, scanned, after their policies.
 
-An offset (`spark.source_offset`) says how far every partition is read and since when it has been idle. Spark
+An offset (`spark.source_offset`) holds how far every partition is read and since when it has been idle. Spark
 logs it before the batch runs, so a batch that runs again reads the same events and sees the same idle time
 (`asa.md` 1.5: idle watermarks must be journaled). The policies run inside the scan task; their state is kept
 beside Spark's checkpoint under the number of the batch, so they need no stateful stage.
@@ -114,10 +114,10 @@ class Unit:
     input, partition, number: whose.
     start, end: what the batch reads of it.
     idle_time: None if it was not idle.
-    ended: it gives nothing after this batch.
+    ended: it has no events after this batch.
     size: of what is read, in the input's unit.
     is_new: it was not there before.
-    earlier_partitions: of a new one, those that were there, which say where it starts
+    earlier_partitions: of a new one, those that were there, which decide where it starts
         (`ingress.late_partitions`); else ().
     idle_periods: as an earlier run saw them.
     emits: its rows are emitted, for no earlier run has emitted them.
@@ -211,13 +211,13 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             latest, ended = source.latest(at, share), frozenset[str]()
             if not replaying:  # what is held comes out at the end, so it is told in a batch that gives rows
                 if not latest and self.job.finished:
-                    latest, ended = _ALONE, frozenset(_ALONE)  # else nobody would tell the stages
+                    latest, ended = _ALONE, frozenset(_ALONE)  # else nobody would report it to the stages
                 else:
                     ended = source.ended(latest) if self.job.finished else ended
             # What appears under way is there from its first event on.
             latest = {name: own for name, own in latest.items() if own or name in before or not before}
             check_partitions(self.job.topology.readers, source.name, len(latest))
-            # What was read again says nothing of the silence since then.
+            # Events read again have no part in the idle time since then.
             not_idle = replaying or not start.batch or bool(start.replaying)
             inputs[source.name] = _partition_offsets(before, latest, ended, now_ms, not_idle=not_idle)
         partitions = [each for of_input in inputs.values() for each in of_input.values()]
@@ -270,7 +270,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Unit:
         """What a batch has to do for one partition.
 
-        A finished input is a recording: how long it takes to be read says nothing of its silence.
+        A finished input is a recording: how long it takes to be read is no idle time.
         """
         is_new = partition not in before
         start = () if is_new else before[partition].position
@@ -329,7 +329,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 state = self._state(unit, appeared.get(unit.input, {}), chosen.from_batch)
                 yield from self._scan(scan, source, unit, state, chosen)
             except EvaluationError as error:
-                # Told to the driver, which stops the job: Spark would run a task that fails again and again.
+                # The driver stops the job: Spark would run a task that fails again and again.
                 yield failure(self.job.topology, f"{unit.input}/{unit.partition}", error)
 
     def _scan(
@@ -409,7 +409,7 @@ def _partition_offsets(
     """Every partition of an input at the end of a batch.
 
     A partition that has ended stays as it is, since its end is reported to the stages; so does an input.
-    latest: how far each is read then. not_idle: a partition that gives nothing is not idle for that yet.
+    latest: how far each is read then. not_idle: a partition without events is not idle for that yet.
     """
     if before and all(each.ended for each in before.values()):
         return before

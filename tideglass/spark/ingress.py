@@ -73,9 +73,10 @@ def _chunk_name(bucket: int, number: int | None = None) -> str:
 class IngressProcessor(StatefulProcessor):
     """Hosts an IngressTask per input in Spark. Pickled to the workers; everything else is made there.
 
-    input_of: the input and the share of each number Spark hashes. idle_ms: how often silence is told to the
-    stages; None: never. known: see IngressTask. profile: every ingress says where its time went. peers: tells
-    of partitions that are scanned elsewhere; None: none is. begins: by input, where its state begins.
+    input_of: the input and the share of each number Spark hashes. idle_ms: how often idle time is reported
+    to the stages; None: never. known: see IngressTask. profile: every ingress reports where its time went.
+    peers: tells of partitions that are scanned elsewhere; None: none is. begins: by input, where its state
+    begins.
     """
 
     def __init__(

@@ -106,9 +106,9 @@ class _OperatorState:
 class StageProcessor(StatefulProcessor):
     """Hosts a KeyGroupTask in Spark. Pickled to the workers; everything else is made there.
 
-    A row that fails the query is told to the driver, which stops the job: Spark would run a task that
-    fails again and again. fails_the_task: nobody reads what is told to the driver, so the task must fail.
-    profile: every key group says where its time went.
+    A row that fails the query is reported to the driver, which stops the job: Spark would run a task that
+    fails again and again. fails_the_task: nobody reads the driver's messages, so the task must fail.
+    profile: every key group reports where its time went.
     """
 
     def __init__(

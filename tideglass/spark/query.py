@@ -32,7 +32,7 @@ Commit = Callable[[int, list[Message]], None]
 class QueryOptions:
     """How a query runs.
 
-    checkpoint: directory of Spark's checkpoint. stop_file: while it exists, no new batch is begun.
+    checkpoint: directory of Spark's checkpoint. stop_file: while it exists, no new batch begins.
     kafka: options of Spark's Kafka writer, by ordinal of the outputs it writes. interval_seconds: least time
     between two batches. alone: nothing else is run in the session, so what Spark has planned with may end.
     """
@@ -61,7 +61,7 @@ def staged(
 ) -> DataFrame:
     """The messages after every stateful stage of the topology.
 
-    remembers: some senders may be silent in a batch (see KeyGroupTask). profile: key groups say where
+    remembers: some senders may send nothing in a batch (see KeyGroupTask). profile: key groups report where
     their time went. fails_the_task: see StageProcessor.
     """
     for level in range(1, topology.levels + 1):
@@ -112,7 +112,7 @@ def source_of(spark: SparkSession, job: SourceJob) -> DataFrame:
 
 
 def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finished: bool) -> StreamingQuery:
-    """Run the query: give records to their topics, and what is for the driver to `commit`."""
+    """Run the query: write records to their topics, and hand the driver's messages to `commit`."""
 
     planned = False
 

@@ -1,6 +1,6 @@
 """The offsets our own sources hand to Spark, which logs them before a batch runs.
 
-Spark gives them back as JSON after a restart, so they have a format, and what an earlier version has logged
+Spark returns them as JSON after a restart, so they have a format, and what an earlier version has logged
 is read as it is. This module needs no pyspark: where a job has stopped is known without a session.
 """
 
@@ -21,7 +21,7 @@ class PartitionOffset:
     number: of the partition in its input.
     position: how far it is read.
     since_ms: since when it has been idle, milliseconds of the epoch.
-    ended: it gives nothing more, and the stages are told so.
+    ended: it has no more events, and the stages know.
     """
 
     number: int
@@ -35,11 +35,11 @@ class SourceOffset:
     """All inputs of a job's own source at the end of a batch.
 
     batch: number of the batch, from 1; 0 before the first.
-    final: all inputs are at their end, and the stages are told so.
+    final: all inputs are at their end, and the stages know.
     inputs: per input and partition.
     at_ms: when the batch was planned, milliseconds of the epoch.
     replaying: the batch reads only what an earlier run has read; None before the first batch, and where an
-        earlier version did not say so.
+        earlier version did not write it.
     known: how many snapshots of each reference input count in the batch.
     """
 

@@ -1,4 +1,4 @@
-"""What Spark's own books say of a running query: the progress of its batches, the run time of its tasks."""
+"""Spark's own measurements of a running query: the progress of its batches, the run time of its tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class QueryBooks:
         self.run_seconds = 0.0
 
     def new_progress(self) -> list[dict[str, Any]]:
-        """The progress of batches not told of yet, as Spark's JSON has it."""
+        """The progress of batches not reported yet, as Spark's JSON has it."""
         found: list[dict[str, Any]] = []
         for progress in self._query.recentProgress:
             content: dict[str, Any] = json.loads(progress.json)

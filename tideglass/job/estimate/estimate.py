@@ -20,13 +20,13 @@ from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.core.types import ARRIVAL
 from tideglass.plan.read_back import ReadBack
 
-#: Of a partition so much is looked at to find how fast its events come.
+#: So much of a partition is looked at to find the rate of its events.
 SAMPLE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRate:
-    """How the events of a partition come: per second of arrival time, and how large.
+    """The rate of a partition's events, per second of arrival time, and their size.
 
     held_ticks: from the oldest event there is to the newest one looked at; None when it was not looked at.
     newest_ticks: arrival of that one.
@@ -81,8 +81,8 @@ class Pace:
 def pace_of(read: Sequence[tuple[int, float]]) -> Pace:
     """The pace of a run that had read so many events, so many seconds after its start, when a batch was done.
 
-    The batches behind the first tell the speed; what the first took longer than its events, was the start.
-    One batch tells of both together, which is the pace of restarts as long as this one.
+    The batches after the first show the speed; the time the first took beyond its events was the start.
+    One batch shows both together, which is the pace of restarts as long as this one.
 
     >>> pace_of([(100, 7.0), (100, 8.0), (300, 9.0)])
     Pace(speed=100.0, start_seconds=6.0)

@@ -18,7 +18,7 @@ class PeakMemory:
     """Follows this process and all it has started; a context manager that looks while it lasts.
 
     peak_bytes: the largest sum over those alive at one time, a page that several share counted once (PSS;
-    where the system does not tell it, RSS). What lasts shorter than the pause between looks may be missed.
+    where the system does not have it, RSS). What lasts shorter than the pause between looks may be missed.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""How far a run came, kept so that the next one can go on."""
+"""The progress of a run, kept so that the next one can go on."""

@@ -1,6 +1,6 @@
-"""Rows given and rows left out since a generation began, kept beside its state.
+"""Rows emitted and rows left out since a generation began, kept beside its state.
 
-The scans keep the counters of the inputs in their own state. What the outputs were given is known to the
+The scans keep the counters of the inputs in their own state. The rows of the outputs are known to the
 driver alone, which writes it down with every batch, before Spark takes the batch for done. A batch that is
 run again counts once: what was known before it is kept beside what is known after it.
 """
@@ -22,7 +22,7 @@ COUNTS = "counts.json"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a generation has given.
+    """What a generation has emitted.
 
     batch: the last one that is counted; None before the first.
     rows: per output, emitted up to that batch.

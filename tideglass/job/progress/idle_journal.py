@@ -20,7 +20,7 @@ from tideglass.ingress.reports import PartitionReport
 #: An input and one of its partitions, by their names.
 Place: TypeAlias = tuple[str, str]
 
-#: A silent partition adds a line a second; a longer file is written anew with what counts.
+#: An idle partition adds a line a second; a longer file is written anew with what counts.
 LONGEST_BYTES = 1 << 20
 
 

@@ -1,7 +1,7 @@
-"""Catching up: how far a run has come in what its inputs already held when it started (`asa.md` 7.3).
+"""Catching up: how much a run has read of what its inputs already held when it started (`asa.md` 7.3).
 
 The service shows nothing while a job recovers. What is left to read is known from the positions of the
-inputs, in their own units (bytes of a file, messages of a topic); how many events that will be is told from
+inputs, in their own units (bytes of a file, messages of a topic); the number of events is estimated from
 those read so far, input by input, since a byte is not a message.
 """
 
@@ -28,7 +28,7 @@ def there_now(inputs: Iterable[StreamInput], read: InputPositions) -> InputPosit
     result: dict[str, Positions] = {}
     for source in inputs:
         at = read.get(source.name, {})
-        # First comes what is to be read again, then what is new.
+        # First the events to be read again, then new ones.
         result[source.name] = source.latest(at if source.is_replayed(at) else source.latest(at))
     return result
 
@@ -89,7 +89,7 @@ class CatchUp:
         return read / sum(self.events_of.get(name, 0) / share for name, share in shares.items())
 
     def _shares(self) -> dict[str, float]:
-        """What part is read of each input that was behind."""
+        """The part read of each input with a backlog."""
         return {
             name: min(1.0, (self.reached.get(name, began) - began) / (goal - began))
             for name, goal in self.goal.items()

@@ -44,7 +44,7 @@ class PartitionFacts:
 
     @property
     def delay_ticks(self) -> int | None:
-        """Newest arrival minus watermark: how far results of this partition lag behind its input."""
+        """Newest arrival minus watermark: how late results of this partition are."""
         if BEFORE_ALL_TICKS in (self.watermark_ticks, self.last_arrival_ticks):
             return None
         return max(0, self.last_arrival_ticks - self.watermark_ticks)

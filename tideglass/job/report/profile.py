@@ -1,8 +1,8 @@
 """Where the time of a run's batches went: on the clock by phase, and inside the tasks by part.
 
 Phases are those Spark reports of a batch, one after the other; the one that runs the tasks is split
-further by what the tasks say of themselves. Tasks run side by side, so their times are added up and
-only their shares are told of the batch.
+further by the tasks' own recordings. Tasks run side by side, so their times are added up and
+only their shares of the batch are shown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PHASES = {
 }
 _WHOLE = "triggerExecution"
 _BETWEEN = "between the phases"
-#: Run time of tasks in which no code of ours ran, as far as Spark told.
+#: Run time of tasks in which no code of ours ran, as far as Spark reported.
 OUTSIDE = "Spark: starting Python, shuffle, state store"
 
 
@@ -48,7 +48,7 @@ class Share:
 
 @dataclass(slots=True)
 class LevelTimes:
-    """What the tasks of one level say, added up."""
+    """The recordings of the tasks of one level, added up."""
 
     nanoseconds: dict[str, int] = field(default_factory=dict[str, int])
     calls: dict[str, int] = field(default_factory=dict[str, int])
@@ -120,7 +120,7 @@ class Profile:
         return sum(sum(times.nanoseconds.values()) for times in self.levels.values()) / 1e9
 
     def by_phase(self) -> list[Share]:
-        """The batches' time on the clock; empty where nobody told of phases."""
+        """The batches' time on the clock; empty without a report of phases."""
         totals: dict[str, float] = {}
         for phases in self.phases.values():
             for name, seconds in phases.items():

@@ -85,7 +85,7 @@ class Reporter:
             return Ended.BROKEN_OFF
         if error is not None:
             return Ended.FAILED
-        # The source may have heard before we looked.
+        # The source may know before we look.
         stop_requested = self.stop_requested.is_set() or self.directory.stop.exists()
         return Ended.STOPPED if stop_requested else Ended.FINISHED
 
@@ -107,12 +107,12 @@ class Reporter:
         return self._state is JobState.STARTING
 
     def running(self) -> None:
-        """The first batch is done, or there is nothing to read yet; the watching thread tells of it."""
+        """The first batch is done, or there is nothing to read yet; the watching thread reports it."""
         if self._state is JobState.STARTING:
             self._state = JobState.RUNNING
 
     def request_stop(self) -> None:
-        """The run is to stop behind the batch under way; the source begins no other."""
+        """The run is to stop after the batch under way; the source begins no other."""
         self.stop_requested.set()
         self.directory.stop.touch()
 

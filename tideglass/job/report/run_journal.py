@@ -21,7 +21,7 @@ class Ended(StrEnum):
     """How a run ended."""
 
     FINISHED = "finished"  # its inputs did
-    STOPPED = "stopped"  # as asked, behind a whole batch
+    STOPPED = "stopped"  # as asked, after a whole batch
     BROKEN_OFF = "broken off"  # as asked twice, within a batch
     FAILED = "failed"  # by an error
     KILLED = "killed"  # without a word: its process, or its machine
@@ -71,7 +71,7 @@ class RunEnd:
     batches, events: done and read by this run.
     rows: emitted per output by this run.
     error: what made it fail; None if nothing did.
-    caught_up_seconds: how long it took to read what was there at the start; None if it did not come so far.
+    caught_up_seconds: how long it took to read what was there at the start; None if it has not read that far.
     """
 
     run: int

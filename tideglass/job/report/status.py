@@ -1,6 +1,6 @@
-"""What a run says of itself to whoever asks from outside: a small JSON file, written again and again.
+"""The status of a run for observers outside: a small JSON file, written again and again.
 
-States are the service's (`asa.md` 7.1). A run that is killed says nothing any more; that it is gone shows
+States are the service's (`asa.md` 7.1). A run that is killed reports nothing any more; that it is gone shows
 by its lock, so `read_status` answers from both.
 """
 
@@ -121,7 +121,7 @@ _DOCUMENT = Document(Status)
 def write_status(directory: JobDirectory, status: Status) -> None:
     """Replace the status file; a reader finds the old one or the new one.
 
-    It is written every two seconds and tells people what is known elsewhere, so nobody waits for the disk.
+    It is written every two seconds and is for people only, so nobody waits for the disk.
     """
     replace_file(directory.status, f"{_DOCUMENT.text(status, indent=1)}\n".encode(), synced=False)
 
@@ -129,7 +129,7 @@ def write_status(directory: JobDirectory, status: Status) -> None:
 def read_status(directory: JobDirectory) -> Status | None:
     """The state of a job; None for one that has never run, or not with a version that writes this status.
 
-    A run that is gone without having said how it ended has failed.
+    A run that is gone without a report of its end has failed.
     """
     try:
         status = _DOCUMENT.of_text(directory.status.read_bytes())

@@ -241,7 +241,7 @@ def _write_generation(
     previous: Manifest | None,
     identity: Identity,
 ) -> None:
-    """Write what the run and later ones go by. The manifest comes last: before, the earlier one counts."""
+    """Write what this run and later ones rely on, the manifest last: until then the earlier one counts."""
     if job.options.fresh:
         IdleJournal(directory.idle_journal).forget()
         JournaledReferences(str(directory.reference), ()).forget()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StartMode(StrEnum):
-    """Where the output of a generation begins; behind it the service's own name."""
+    """Where the output of a generation begins, with the service's own name."""
 
     BEGINNING = "beginning"  # none: all the inputs hold, which suits recordings
     NOW = "now"  # JobStartTime
@@ -36,7 +36,7 @@ class StartMode(StrEnum):
 class StartRequest:
     """What the user asks for.
 
-    mode: None resumes where that is possible, and else starts as `decide_start` says.
+    mode: None resumes where that is possible, and else starts by `decide_start`.
     at_ticks: of StartMode.TIME, the output time.
     fresh: forget all earlier runs and their rows.
     accept_partial: go on when a source no longer holds everything that the first complete windows need.
@@ -49,7 +49,7 @@ class StartRequest:
 
 
 def asked_start(text: str | None) -> tuple[StartMode | None, int | None]:
-    """What `--start` says: a mode, and of StartMode.TIME the time in ticks. Raises ProjectError.
+    """The meaning of `--start`: a mode, and of StartMode.TIME the time in ticks. Raises ProjectError.
 
     >>> asked_start("last")
     (<StartMode.LAST_STOPPED: 'last-stopped'>, None)

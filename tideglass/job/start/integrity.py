@@ -49,7 +49,7 @@ def has_state(directory: JobDirectory) -> bool:
 
 
 def state_problem(checkpoint: Path, account: str) -> StateError | None:
-    """The damage that has made Spark stop, if it was that. account: what Spark says of it."""
+    """The damage that has made Spark stop, if it was that. account: Spark's own words."""
     state = checkpoint / "state"
     for file in sorted(path for path in state.rglob("*") if path.is_file()):
         sums = _SUMS_NAME.fullmatch(file.name)

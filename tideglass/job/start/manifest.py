@@ -1,6 +1,6 @@
-"""The manifest of a job directory: which job its state belongs to, and how that state was begun.
+"""The manifest of a job directory: which job its state belongs to, and how that state began.
 
-What a job is made of is written down piece by piece, so that a later run can say what has changed and
+What a job is made of is written down piece by piece, so that a later run can list what has changed and
 whether the state still fits.
 """
 

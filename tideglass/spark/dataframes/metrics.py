@@ -9,7 +9,7 @@ them, under the name `tideglass`:
     <reader>.watermark_ticks, .last_arrival_ticks                                 the least, the newest
     <reader>.input, .reader                                                       its input, its number
 
-A reader is an input by its name, with `[n]` behind it where the query reads it in several ways.
+A reader is an input by its name, followed by `[n]` where the query reads it in several ways.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tideglass.engine.messages import Kind
 from tideglass.ingress.decisions import Counters
 from tideglass.plan.topology import Topology
 
-#: The name under which Spark tells of them.
+#: The name under which Spark reports them.
 NAME = "tideglass"
 
 _COUNTERS = tuple(each.name for each in fields(Counters))
@@ -38,7 +38,7 @@ _REPORT = (
     f"last_arrival_ticks: BIGINT, counters: STRUCT<{', '.join(f'{name}: BIGINT' for name in _COUNTERS)}>>>"
 )
 
-#: Of finished DataFrames, whose metrics Spark gives to whoever asked for them.
+#: Of finished DataFrames, whose metrics Spark hands to the observation asked for.
 _finished: WeakKeyDictionary[DataFrame, Observation] = WeakKeyDictionary()
 
 
@@ -65,7 +65,7 @@ class Observed:
 
 
 def observed(messages: DataFrame, topology: Topology) -> tuple[DataFrame, Observation | None]:
-    """The messages, of which Spark observes the reports; and who is told, of a finished DataFrame."""
+    """The messages, of which Spark observes the reports; and the observation, of a finished DataFrame."""
     report = fn.when(
         fn.col("kind") == Kind.REPORT.value, fn.from_json(fn.col("body").cast("string"), _REPORT)
     )
@@ -78,7 +78,7 @@ def observed(messages: DataFrame, topology: Topology) -> tuple[DataFrame, Observ
 
 
 def keep(output: DataFrame, observation: Observation | None) -> None:
-    """Remember who is told of an output that is finished."""
+    """Remember the observation of a finished output."""
     if observation is not None:
         _finished[output] = observation
 
@@ -112,7 +112,7 @@ def _metrics(topology: Topology) -> list[Column]:
 
 
 def observed_metrics(of: StreamingQuery | DataFrame) -> list[Observed]:
-    """The newest metrics of every reader; an input that was silent in a batch keeps those of before.
+    """The newest metrics of every reader; an input without a report in a batch keeps the metrics of before.
 
     Raises TideglassError for a DataFrame that is no output of a query over finished DataFrames.
     """

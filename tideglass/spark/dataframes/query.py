@@ -1,4 +1,4 @@
-"""A job whose inputs and outputs are DataFrames, streaming or not, whatever stands behind them.
+"""A job whose inputs and outputs are DataFrames, streaming or not, of any source and sink.
 
     DataFrame ──mapInArrow──▶ chunks ──ingress──▶ stage 1 … n ──mapInArrow──▶ typed columns
 
@@ -48,7 +48,7 @@ from tideglass.spark.wire import ARROW_SCHEMA
 
 #: Rows of a chunk at least, unless the task has no more: as many as a file is decoded at once.
 CHUNK_ROWS = 1 << 16
-#: How often silence is told to the stages.
+#: How often idle time is reported to the stages.
 IDLE_MS = 1000
 
 _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
@@ -162,7 +162,7 @@ def query_frames(
     job: str,
     references: References = NO_REFERENCES,
 ) -> dict[str, DataFrame]:
-    """A DataFrame per output, with the columns and types given.
+    """A DataFrame per output, with these columns and types.
 
     inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to.
     references: reference data, of which all that is there counts.
@@ -204,7 +204,7 @@ def query_frames(
 
 
 def idles(topology: Topology) -> bool:
-    """Whether silence moves the watermark of any input."""
+    """Whether idle time moves the watermark of any input."""
     return any(reader.policies.floor_lag_ticks is not None for reader in topology.readers)
 
 
@@ -246,14 +246,14 @@ def ingressed(
     partition_watermarks: PartitionWatermarks | None = None,
     timers: bool | None = None,
 ) -> DataFrame:
-    """The inputs behind their policies: messages for the stages and the driver.
+    """The inputs after their policies: messages for the stages and the driver.
 
     inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to, if that is
-    to be seen to. idle_ms: how often silence is told; None: never. control: messages that tell the ingresses
-    what they do not see. begins: by input, where its state begins; of one that is absent nothing is known
-    before. known: the snapshots that count where none is told of. profile: every task says where its
-    time went. peers: what several ingresses of one input tell each other; None: each input has one. timers:
-    Spark keeps timers, whether or not silence is told; None: if it is.
+    to be seen to. idle_ms: how often idle time is reported; None: never. control: messages that tell the
+    ingresses what they do not see. begins: by input, where its state begins; of one that is absent nothing
+    is known before. known: the snapshots that count where none is told of. profile: every task says where
+    its time went. peers: what several ingresses of one input tell each other; None: each input has one.
+    timers: Spark keeps timers, whether or not idle time is reported; None: if it is.
     """
     numbers = ingress_numbers(topology, inputs, shared=partition_watermarks is not None)
     chunks = [_chunks(each, name, numbers[name], topology, profile) for name, each in inputs.items()]
@@ -301,7 +301,7 @@ def _check_session(spark: SparkSession, key_groups: int) -> None:
 def _chunks(
     frame: FrameInput, name: str, numbers: tuple[int, ...], topology: Topology, profile: bool
 ) -> DataFrame:
-    """The input's rows as messages of kind CHUNK for its ingresses, whose numbers are given."""
+    """The input's rows as messages of kind CHUNK for the ingresses of these numbers."""
     df, arrival = frame.df, frame.arrival
     if arrival is None and df.isStreaming:
         df, arrival = df.withColumn(_BATCH_TIME, fn.current_timestamp()), _BATCH_TIME

@@ -94,7 +94,7 @@ class BroadcastSnapshot:
 def inline_references(
     spark: SparkSession, topology: Topology, by_name: Mapping[str, InlineReference]
 ) -> InlineReferences:
-    """What is given for the reference inputs of the topology; case does not count.
+    """The data for the reference inputs of the topology; case does not count.
 
     Raises InputError for what is no reference data, or is not there.
     """
@@ -109,7 +109,7 @@ def inline_references(
 
 
 def reference_types(data: InlineReference, level: str) -> dict[tuple[str, ...], Type] | None:
-    """The types of the columns and of the fields of structs; None where only the rows tell."""
+    """The types of the columns and of the fields of structs; None where they depend on the rows."""
     snapshots = list(data.values()) if isinstance(data, Mapping) else [data]
     schemas = [each.schema for each in snapshots if isinstance(each, DataFrame)]
     same = len(schemas) == len(snapshots) and all(schema == schemas[0] for schema in schemas)

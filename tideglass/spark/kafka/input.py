@@ -84,8 +84,8 @@ def topic_input(
 ) -> FrameInput:
     """A topic of a project as a streaming input.
 
-    offsets: per partition, the first to be read; None: what the project says. finished: the run reads to the
-    end of what is there. limited: a batch takes no more than the project says. headers: the query asks for
+    offsets: per partition, the first to be read; None: as in the project. finished: the run reads to the
+    end of what is there. limited: a batch takes no more than the project allows. headers: the query asks for
     them; the connector makes them for every message.
     Raises ProjectError for a variable of the environment that is not set.
     """
@@ -110,7 +110,7 @@ def source_options(
     limited: bool,
     headers: bool,
 ) -> dict[str, str]:
-    """The options of Spark's source for `topic_input`; what the project says stands."""
+    """The options of Spark's source for `topic_input`; the project's own options stay."""
     topic = resolved(declared.topic, environment)
     options = {"includeHeaders": str(headers).lower()}
     options |= starting_options(declared, topic, offsets, finished=finished)

@@ -1,4 +1,4 @@
-"""What a broker holds of a topic, asked through the client that comes with Spark's connector."""
+"""What a broker holds of a topic, asked through the client of Spark's connector."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _asked(jvm: Any, admin: Any, topic: str, from_ms: int | None) -> dict[int, H
         answer = admin.listOffsets(wanted)
         return {n: answer.partitionResult(place).get() for n, place in places.items()}
 
-    # The end first: what comes while this asks then lies behind it, and is read.
+    # The end first: messages that arrive meanwhile are after it, and are read.
     ends = found(of.latest())
     earliest = found(of.earliest())
     oldest = found(of.forTimestamp(0))

@@ -21,7 +21,7 @@ def _is_records() -> Column:
 
 
 def with_heads(batch: DataFrame) -> DataFrame:
-    """A batch of MESSAGE_SCHEMA, of its RECORDS only the head: what the driver is told."""
+    """A batch of MESSAGE_SCHEMA, of its RECORDS only the head: what the driver gets."""
     head = fn.when(_is_records(), fn.substring("body", 1, RECORDS_HEAD)).otherwise(fn.col("body"))
     return batch.withColumn("body", head)
 

@@ -1,4 +1,4 @@
-"""A job with live inputs: DataFrames behind an ingress, beside the job's own source where it has files too.
+"""A job with live inputs: DataFrames with an ingress, beside the job's own source where it has files too.
 
     topics ──mapInArrow──▶ chunks ──ingress──┐
     files  ──the job's own source────────────┴▶ stage 1 … n ──▶ the driver's commit
@@ -49,7 +49,7 @@ class LiveJob:
     ending: the run ends now.
     idle_seconds: how often idle time is reported.
     offsets: per topic and partition, the first that a run without a checkpoint reads; a topic that is absent
-        begins as the project says.
+        begins where the project does.
     partition_watermarks: what the ingresses of a topic, as many as there are key groups, know of each other;
         None: a topic has one ingress.
     begins: per topic, where the state of its ingress begins.
@@ -95,7 +95,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
     )
     control_job = ControlJob(numbers, job.finished, job.ending, job.replayed_file, job.references)
     control = spark.readStream.format(ControlSource.name()).option("job", control_job.option()).load()
-    # A recording tells nothing of silence; and with timers that are served a run that is to end never would.
+    # A recording has no idle time; and with timers that are served a run that is to end never would.
     reports_idle = idles(job.topology) and not job.finished
     idle_ms = max(1, round(job.idle_seconds * 1000)) if reports_idle else None
     timers = has_timers(Path(options.checkpoint))  # a run that was to go on may be finished by another

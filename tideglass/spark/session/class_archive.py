@@ -24,10 +24,10 @@ def archive() -> Path:
 
 
 def archive_options() -> str:
-    """What a JVM is told of the file: to write it, to use it, or nothing."""
+    """The options of a JVM for the file: to write it, to use it, or none."""
     if _WRITTEN in os.environ:
         return f'"-XX:ArchiveClassesAtExit={os.environ[_WRITTEN]}"'
-    # One that does not fit is no reason to say anything: the start takes as long as without it.
+    # One that does not fit needs no message: the start takes as long as without it.
     return f'"-XX:SharedArchiveFile={archive()}" -Xlog:cds=off' if archive().exists() else ""
 
 
@@ -62,4 +62,4 @@ def write_archive(rehearse: Callable[[], object]) -> Path:
 
 
 def _untold(*_: object) -> None:
-    """An error nobody is told of."""
+    """An error that is not reported."""

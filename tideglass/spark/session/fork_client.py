@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 
-#: Bytes of every number that is sent; also those before a text, which say how long it is.
+#: Bytes of every number that is sent; also those before a text, which hold its length.
 NUMBER = 4
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
@@ -53,7 +53,7 @@ def launch(path: str, arguments: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     try:
         sys.exit(int.from_bytes(received(fork_server, NUMBER), "big"))
-    except OSError:  # the job is over, and with it the fork server; the process has heard of that by itself
+    except OSError:  # the job is over, and with it the fork server; the process has noticed by itself
         sys.exit(1)
 
 

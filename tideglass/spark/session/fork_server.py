@@ -6,8 +6,8 @@ without compiled modules. Instead one process imports it all while the JVM start
 
     Spark ──starts `python -m module`──▶ client ──arguments, variables, files──▶ fork server ──fork──▶ module
 
-The client stands for the interpreter (`PYSPARK_PYTHON`). It hands on what it was given, lives as long as
-the process that was forked, passes signals on and ends with its exit code. The fork server ends with the
+The client stands for the interpreter (`PYSPARK_PYTHON`). It hands on its arguments and files, lives as long
+as the process that was forked, passes signals on and ends with its exit code. The fork server ends with the
 process that started it, of which it holds the end of a pipe.
 """
 
@@ -58,7 +58,7 @@ def start_fork_server(log: IO[bytes] | None = None) -> Path | None:
     folder = Path(tempfile.mkdtemp(prefix="tideglass-fork-server-"))  # nobody else may enter it
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "socket"))
-        listener.listen(64)  # whoever asks from now on is answered once the imports are done
+        listener.listen(64)  # requests from now on are answered once the imports are done
         # Nobody else holds our end of it, so the fork server sees this process end, however that is.
         end, _ = os.pipe()
         subprocess.Popen(
@@ -117,7 +117,7 @@ class ForkServer:
                         return work
 
     def _fork(self, connection: socket.socket) -> Callable[[], None] | None:
-        """A client says what it wants; in the process that is forked, what that is to do."""
+        """Reads a client's request; in the process that is forked, returns what to do."""
         self._selector.unregister(connection)
         files: list[int] = []
         try:
@@ -156,7 +156,7 @@ class ForkServer:
         self._forget(pid)
 
     def _reap(self) -> None:
-        """Tell the clients of processes that have ended."""
+        """Report ended processes to their clients."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -214,7 +214,7 @@ def _code_of(work: Callable[[], None]) -> int:
 
 
 def _name(module: str) -> None:
-    """Let lists of processes tell them apart, on Linux; their command line is the fork server's."""
+    """Name the process in lists of processes, on Linux; its command line is the fork server's."""
     with suppress(OSError):
         Path("/proc/self/comm").write_text(module.rpartition(".")[2][:_NAME_CHARACTERS])
 

@@ -123,7 +123,7 @@ def write_shim(java: Path, home: Path) -> Path:
 def use_java(environment: MutableMapping[str, str] | None = None) -> Java:
     """Choose the Java and put it into JAVA_HOME, for the Spark session about to start.
 
-    Raises TideglassError, which says what to install, when there is none.
+    Raises TideglassError, with what to install, when there is none.
     """
     environment = os.environ if environment is None else environment
     java = find_java(environment)

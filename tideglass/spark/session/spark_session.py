@@ -30,7 +30,7 @@ SETTINGS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Messages are few and large; nothing is to be planned anew between batches.
     "spark.sql.adaptive.enabled": "false",
-    # The offset of an earlier batch may be a silent one; a batch without rows still moves watermarks.
+    # The offset of an earlier batch may be one without rows; a batch without rows still moves watermarks.
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Chunks are compressed already.
     "spark.shuffle.compress": "false",
@@ -40,7 +40,7 @@ SETTINGS = {
     "spark.python.daemon.module": "tideglass.spark.session.worker_daemon",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    # How often a growing input is looked at when nothing has come: listing a folder is not free.
+    # How often a growing input is looked at when there is nothing new: listing a folder is not free.
     "spark.sql.streaming.pollingDelay": "200ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -54,7 +54,7 @@ DRIVER_JAVA_OPTIONS = (
     "-Xss4m -XX:+UseSerialGC -Xms160m -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40 -XX:MetaspaceSize=160m"
 )
 #: The work of a job over files is done in Python's kernels; the JVM plans and moves bytes, so what its second
-#: compiler takes from two cores (half of the JVM's time in the first minute) never comes back.
+#: compiler takes from two cores (half of the JVM's time in the first minute) is lost.
 OVER_FILES = "-Xmn48m -XX:TieredStopAtLevel=1"
 #: A connector's rows go one by one through the JVM, which takes a third of the time for them once the second
 #: compiler has been there. It is for that code only: what a start runs some thousand times is not worth it.
@@ -134,7 +134,7 @@ def check_jars(folder: Path, jars: Sequence[Path]) -> None:
 
 
 class _Session(threading.Thread):
-    """Makes the session of this process, once; whoever wants it waits here."""
+    """Makes the session of this process, once; callers wait here."""
 
     def __init__(self, cores: int | None, log: Path | None, libraries: Libraries) -> None:
         super().__init__(name="tideglass-session", daemon=True)  # an error elsewhere may end the process
@@ -164,7 +164,7 @@ _starting: list[_Session] = []
 def begin_session(
     cores: int | None = None, log: Path | None = None, libraries: Libraries | None = None
 ) -> None:
-    """Begin to make what `local_session` gives, which takes seconds, while the caller does something else."""
+    """Begin to make the session of `local_session`, which takes seconds, while the caller goes on."""
     session = _Session(cores, log, libraries or Libraries())
     session.start()
     _starting.append(session)
