@@ -12,6 +12,7 @@ MODULES = sorted((ROOT / "tideglass").rglob("*.py"))
 
 #: Module names that several packages share -> the one thing they mean. (A command is named as what it shows.)
 SHARED_NOUNS = {
+    "calls": "calls of functions: how they are bound; their nodes in a plan",
     "errors": "the family of our errors; what Spark reports, as one of them",
     "events": "the events of an input: their chunks; those of a project for a simulation",
     "expressions": "the expressions of a query: their nodes; how they are bound",
