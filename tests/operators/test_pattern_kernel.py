@@ -13,7 +13,7 @@ from tideglass.core.failing import OnFailure
 from tideglass.core.rows import rows_of, table_of
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS
-from tideglass.operators.patterns.nfa import Definition, EventTest
+from tideglass.operators.patterns.events import Definition, EventTest
 from tideglass.operators.patterns.operator import Patterns
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import MemoryState

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from tideglass.bind.analytics import Analytics
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import ON, PARTITION_BY
 from tideglass.bind.expressions import Expressions
+from tideglass.bind.join_condition import OnParts, has_datediff, on_parts
 from tideglass.bind.scope import BoundRows, Relation, Scope, SubstreamKey
 from tideglass.core.errors import Diagnostics, Span
-from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_DAY
-from tideglass.core.types import SYSTEM_TIMESTAMP, Type
-from tideglass.functions.dates import PART_TICKS
+from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.lang import nodes as tree
-from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref, connected, references, rewrite
-from tideglass.plan.nodes import InputScan, Join, Lookup, TimeBound
+from tideglass.plan.expressions import (
+    Expr,
+    Ref,
+    conjunction,
+    rewrite,
+)
+from tideglass.plan.nodes import InputScan, Join, Lookup
 from tideglass.plan.windows import LONGEST_TICKS
 
-_MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
-_MAKES_DATETIME = frozenset(("dateadd", "datetimefromparts"))
+
+@dataclass(frozen=True, slots=True)
+class _Ticks:
+    lower: int
+    upper: int
+    unmatched: int
 
 
 @dataclass(slots=True)
@@ -66,7 +73,7 @@ class JoinChain:
             return left
         scope = Scope(tuple(relations), self.environment)
         expressions = Expressions(scope, self.environment, ON, analytics=analytics)
-        on = _split(expressions.condition(join.on), last.prefix)
+        on = on_parts(expressions.condition(join.on), last.prefix)
         self._equal += on.keys
         self._check_keys(join, left, right, last)
         ticks = self._check_bounds(on, relations, join.on.span, isinstance(right.node, InputScan))
@@ -78,7 +85,7 @@ class JoinChain:
             last.prefix,
             on.keys,
             on.bounds,
-            _all(on.rest),
+            conjunction(on.rest),
             ticks.lower,
             ticks.upper,
             ticks.unmatched,
@@ -102,12 +109,12 @@ class JoinChain:
         left, left_prefix = self._entered(left, relations[0])
         scan = reference.node
         assert isinstance(scan, InputScan)
-        on = _On((), (), (), None)
+        on = OnParts((), (), (), None)
         if join.on is not None:
             expressions = Expressions(
                 Scope(tuple(relations), self.environment), self.environment, ON, analytics=analytics
             )
-            on = _split(expressions.condition(join.on), last.prefix)
+            on = on_parts(expressions.condition(join.on), last.prefix)
         self._equal += on.keys
         node = Lookup(
             left.node,
@@ -116,7 +123,7 @@ class JoinChain:
             left_prefix,
             last.prefix,
             on.keys,
-            _all(on.rest),
+            conjunction(on.rest),
             scan.columns,
             scan.open,
             scan.payload_types,
@@ -137,7 +144,9 @@ class JoinChain:
 
     # ------------------------------------------------------------ bounds
 
-    def _check_bounds(self, on: _On, relations: Sequence[Relation], place: Span, is_input: bool) -> _Ticks:
+    def _check_bounds(
+        self, on: OnParts, relations: Sequence[Relation], place: Span, is_input: bool
+    ) -> _Ticks:
         """How far apart in time the rows of a pair may lie; reports what is unbounded or too long."""
         lower = [(self._ahead_ticks.get(_prefix_of(b.base), (0, 0))[0], b) for b in on.bounds]
         upper = [(self._ahead_ticks.get(_prefix_of(b.base), (0, 0))[1], b) for b in on.bounds]
@@ -162,7 +171,7 @@ class JoinChain:
         )
 
     def _report_unbounded(
-        self, on: _On, relations: Sequence[Relation], half: bool, place: Span, is_input: bool
+        self, on: OnParts, relations: Sequence[Relation], half: bool, place: Span, is_input: bool
     ) -> None:
         right = relations[-1]
         before = [relation for relation in relations[:-1] if not relation.applied][-1]
@@ -177,7 +186,7 @@ class JoinChain:
             hint = f"add AND {example}"
             if is_input:
                 hint += f'; if {right.own_name!r} is reference data, its input says "Type": "Reference data"'
-            if any(_has_datediff(part) for part in on.rest):
+            if any(has_datediff(part) for part in on.rest):
                 hint = f"DATEDIFF in ON takes the names of the sources, not their columns: {example}"
         self._diagnostics.error("JOIN_NOT_BOUNDED", message, place, hint)
 
@@ -237,159 +246,6 @@ class JoinChain:
                         known.add(repr(other))
                         waiting.append(other)
         return repr(right) in known
-
-
-# ---------------------------------------------------------------- ON, taken apart
-
-
-@dataclass(frozen=True, slots=True)
-class _Ticks:
-    lower: int
-    upper: int
-    unmatched: int
-
-
-@dataclass(frozen=True, slots=True)
-class _On:
-    """The meaning of the conjuncts of ON; `odd_unit` is a date part that bounds nothing."""
-
-    keys: tuple[tuple[Expr, Expr], ...]
-    bounds: tuple[TimeBound, ...]
-    rest: tuple[Expr, ...]
-    odd_unit: str | None
-
-
-def _split(condition: Expr, right_prefix: str) -> _On:
-    keys: list[tuple[Expr, Expr]] = []
-    limits: list[TimeBound] = []
-    rest: list[Expr] = []
-    odd_unit: str | None = None
-    for part in _conjuncts(condition):
-        comparisons = list(_comparisons(part))
-        found = [_limit(*comparison, right_prefix) for comparison in comparisons]
-        bounds = [bound for bound in found if isinstance(bound, TimeBound)]
-        odd_unit = next((unit for unit in found if isinstance(unit, str)), odd_unit)
-        limits += bounds
-        if bounds and len(bounds) == len(found):
-            continue
-        key = _key(part, right_prefix)
-        if key is None:
-            rest.append(part)
-        else:
-            keys.append(key)
-    return _On(tuple(keys), _merged(limits), tuple(rest), odd_unit)
-
-
-def _conjuncts(expr: Expr) -> Iterator[Expr]:
-    match expr:
-        case Call(function="and", args=args):
-            for arg in args:
-                yield from _conjuncts(arg)
-        case _:
-            yield expr
-
-
-def _all(parts: Sequence[Expr]) -> Expr | None:
-    return connected("and", parts) if parts else None
-
-
-def _comparisons(part: Expr) -> Iterator[tuple[Expr, str, Expr]]:
-    """A condition as comparisons of a DATEDIFF with something, if it is one."""
-    match part:
-        case Call(function="between", args=(value, low, high)):
-            yield value, ">=", low
-            yield value, "<=", high
-        case Call(function="=" | "<" | "<=" | ">" | ">=" as operator, args=(left, right)):
-            if isinstance(right, Call) and right.function == "datediff":
-                left, operator, right = right, _MIRRORED[operator], left
-            yield left, operator, right
-        case _:
-            return
-
-
-def _limit(difference: Expr, operator: str, limit: Expr, right_prefix: str) -> TimeBound | str | None:
-    """The bound a comparison sets to the time between a source and the right one; a unit that cannot."""
-    number = _number(limit)
-    match difference:
-        case Call(
-            function="datediff", args=(Literal(value=str() as unit), Ref(name=first), Ref(name=second))
-        ):
-            pass
-        case _:
-            return None
-    time = right_prefix + SYSTEM_TIMESTAMP
-    if number is None or (first == time) == (second == time):
-        return None
-    base = second if first == time else first
-    if not base.endswith("." + SYSTEM_TIMESTAMP):
-        return None
-    if unit not in PART_TICKS:
-        return unit
-    if first == time:
-        number, operator = -number, _MIRRORED[operator]
-    lowest = {">=": math.ceil(number), ">": math.floor(number) + 1, "=": math.ceil(number)}.get(operator)
-    highest = {"<=": math.floor(number), "<": math.ceil(number) - 1, "=": math.floor(number)}.get(operator)
-    origin_ticks = ORIGIN_TICKS - TICKS_PER_DAY if unit == "week" else ORIGIN_TICKS
-    return TimeBound(base, PART_TICKS[unit], origin_ticks, lowest, highest)
-
-
-def _has_datediff(part: Expr) -> bool:
-    compared = [side for left, _, right in _comparisons(part) for side in (left, right)]
-    return any(isinstance(side, Call) and side.function == "datediff" for side in compared)
-
-
-def _number(expr: Expr) -> int | float | None:
-    match expr:
-        case Literal(value=int() | float() as value) if not isinstance(value, bool):
-            return value
-        case Call(function="neg" | "pos" as sign, args=(inner,)):
-            value = _number(inner)
-            return None if value is None else -value if sign == "neg" else value
-        case _:
-            return None
-
-
-def _merged(limits: Sequence[TimeBound]) -> tuple[TimeBound, ...]:
-    """One bound for each source and unit."""
-    merged: dict[tuple[str, int, int], TimeBound] = {}
-    for bound in limits:
-        where = (bound.base, bound.unit_ticks, bound.origin_ticks)
-        other = merged.get(where, replace(bound, lowest=None, highest=None))
-        lowest = [n for n in (bound.lowest, other.lowest) if n is not None]
-        highest = [n for n in (bound.highest, other.highest) if n is not None]
-        merged[where] = replace(bound, lowest=max(lowest, default=None), highest=min(highest, default=None))
-    return tuple(merged.values())
-
-
-def _key(part: Expr, right_prefix: str) -> tuple[Expr, Expr] | None:
-    """Left and right of an equation between the sides, if rows can be brought together by its values.
-
-    A text may equal a datetime without looking like it, so an equation with a datetime is no key.
-    """
-    match part:
-        case Call(function="=", args=(one, other)):
-            pass
-        case _:
-            return None
-    sides = [{name.startswith(right_prefix) for name in references(side)} for side in (one, other)]
-    if any(SYSTEM_TIMESTAMP in references(side) or _is_datetime(side) for side in (one, other)):
-        return None
-    if sides == [{False}, {True}]:
-        return one, other
-    return (other, one) if sides == [{True}, {False}] else None
-
-
-def _is_datetime(expr: Expr) -> bool:
-    """Whether the value is a datetime by the text of the query alone."""
-    match expr:
-        case Ref(name=name):
-            return name.rpartition(".")[2] in (SYSTEM_TIMESTAMP, "$arrival")
-        case Cast(type=type_):
-            return type_ is Type.DATETIME
-        case Call(function=function):
-            return function in _MAKES_DATETIME
-        case _:
-            return False
 
 
 # ---------------------------------------------------------------- prefixes

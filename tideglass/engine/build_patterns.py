@@ -7,9 +7,9 @@ from itertools import takewhile
 
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.evaluate.program import RowCondition
-from tideglass.operators.patterns.nfa import Definition, EventTest
+from tideglass.operators.patterns.events import Definition, EventTest
 from tideglass.operators.patterns.operator import Patterns
-from tideglass.plan.expressions import Call, Expr, conjunction, references
+from tideglass.plan.expressions import Expr, conjunction, conjuncts, references
 from tideglass.plan.specs import PatternSpec
 
 
@@ -25,23 +25,13 @@ def patterns_of(spec: PatternSpec, level: str) -> Patterns:
     for number, variable in enumerate(spec.variables):
         own = {v.name for v in spec.values if (v.function, v.variable) == ("last", number)}
         own |= set(ORDER_COLUMNS)
-        parts = list(_conjuncts(variable.condition))
+        parts = list(conjuncts(variable.condition))
         alone = list(takewhile(lambda part, own=own: references(part) <= own, parts))
         further = _one_by_one(parts[len(alone) :], extremes)
         definitions.append(
             Definition(_test(alone, level) if alone else None, tuple(_test(each, level) for each in further))
         )
     return Patterns(spec, tuple(definitions))
-
-
-def _conjuncts(condition: Expr) -> Iterator[Expr]:
-    """The conditions that all have to hold, in the order in which they are evaluated."""
-    match condition:
-        case Call(function="and", args=args):
-            for arg in args:
-                yield from _conjuncts(arg)
-        case _:
-            yield condition
 
 
 def _one_by_one(parts: list[Expr], extremes: set[str]) -> Iterator[list[Expr]]:

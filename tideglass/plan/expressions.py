@@ -224,6 +224,16 @@ def conjunction(exprs: Sequence[Expr]) -> Expr | None:
     return connected("and", exprs) if exprs else None
 
 
+def conjuncts(condition: Expr) -> Iterator[Expr]:
+    """The conditions that all have to hold, in the order in which they are evaluated."""
+    match condition:
+        case Call(function="and", args=args):
+            for arg in args:
+                yield from conjuncts(arg)
+        case _:
+            yield condition
+
+
 def in_columns(expr: Expr, columns: Mapping[Expr, str]) -> Expr:
     """`expr` with each outermost sub-expression that is in a column replaced by that column."""
     return rewrite(expr, lambda part: Ref(columns[part], part.span) if part in columns else None)

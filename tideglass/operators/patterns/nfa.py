@@ -12,25 +12,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask
-from tideglass.core.columns import settle
 from tideglass.core.errors import EvaluationError
-from tideglass.core.failing import OnFailure
-from tideglass.core.iso import flat
-from tideglass.core.types import ORDER_COLUMNS, Type, type_of
+from tideglass.core.types import ORDER_COLUMNS
 from tideglass.core.types import field as typed_field
-from tideglass.operators.patterns.extremes import NONE, Ranked, failure
-from tideglass.plan.expressions import Ref
+from tideglass.operators.patterns.events import (
+    FAILS,
+    FALSE,
+    TRUE,
+    Codes,
+    Definition,
+    Events,
+    EventTest,
+    codes,
+    column_of,
+)
+from tideglass.operators.patterns.extremes import NONE, failure
 from tideglass.plan.patterns import MatchedValue, PatternState
-
-Codes = npt.NDArray[np.int8]
-Column = tuple[pa.Array, Type]
 
 #: Threads of one start there may be at a time: conditions that look back at ever other events make ever more.
 MAX_THREADS = 10_000
@@ -38,66 +40,6 @@ MAX_THREADS = 10_000
 MOST_EVENTS = 1 << 20
 #: Starts that advance together: what is known of a thread takes some hundred bytes.
 STARTS_AT_ONCE = 50_000
-
-#: The result of a test of an event.
-FALSE, TRUE, FAILS = 0, 1, 2
-
-
-class Condition(Protocol):
-    """For which rows of a table a condition holds, and for which it fails."""
-
-    def __call__(self, rows: pa.Table, on_failure: OnFailure | None) -> Mask: ...
-    def failing(self, rows: pa.Table) -> Ints: ...
-
-
-@dataclass(frozen=True, slots=True)
-class EventTest:
-    """A condition and the matched values it reads, by name; it may read the columns of the order too."""
-
-    condition: Condition
-    reads: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A variable.
-
-    alone: what the event alone decides of its condition
-    further: the rest, in this order
-    """
-
-    alone: EventTest | None
-    further: tuple[EventTest, ...]
-
-
-class Events:
-    """Events sorted by key, those of a key in the total order; a place is one's number there."""
-
-    def __init__(self, rows: pa.Table) -> None:
-        self.rows = rows
-        self.times_ticks: Ints = rows["$ts"].to_numpy()
-        self._ranked: dict[str, Ranked] = {}
-
-    def ranked(self, column: str) -> Ranked:
-        if column not in self._ranked:
-            self._ranked[column] = Ranked.of(self.rows, column)
-        return self._ranked[column]
-
-    def values(self, value: MatchedValue, places: Ints) -> Column:
-        """A value for each of the places; NULL where there is none."""
-        column = column_of(value)
-        if value.function in ("min", "max"):
-            ranked = self.ranked(column)
-            found, type_ = ranked.values, ranked.type
-        else:
-            found, type_ = flat(self.rows[column]), type_of(self.rows.schema.field(column))
-        return settle(found.take(pa.array(places, mask=places < 0)), type_)
-
-
-def column_of(value: MatchedValue) -> str:
-    """The column of the events that holds the argument."""
-    assert isinstance(value.arg, Ref)
-    return value.arg.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,16 +398,3 @@ class Pattern:
         value = self.values[name]
         place = int(failure(np.array([register]))[0])
         return events.ranked(column_of(value)).error(value.function, place, value.span)
-
-
-def codes(test: EventTest, rows: pa.Table) -> Codes:
-    """The result of a test for every row."""
-    try:
-        return test.condition(rows, None).astype(np.int8)
-    except EvaluationError:
-        failing = test.condition.failing(rows)
-    result = np.full(rows.num_rows, TRUE, np.int8)
-    result[failing] = FAILS
-    sound = np.flatnonzero(result == TRUE)
-    result[sound] = test.condition(rows.take(pa.array(sound)), None).astype(np.int8)
-    return result

@@ -35,8 +35,9 @@ from tideglass.core.types import (
 )
 from tideglass.operators.analytic.lookback import Sorted, rows_of_keys
 from tideglass.operators.output_watermark import held_back
+from tideglass.operators.patterns.events import Definition, Events
 from tideglass.operators.patterns.extremes import NONE
-from tideglass.operators.patterns.nfa import MOST_EVENTS, Definition, Events, Matches, Pattern, Trail
+from tideglass.operators.patterns.nfa import MOST_EVENTS, Matches, Pattern, Trail
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import RowLog
 from tideglass.operators.state.buffer import released
