@@ -131,7 +131,7 @@ def test_a_read_plan_is_read_and_written_again(tmp_path: Path) -> None:
         recorded={"i": {"0": [A, B]}},
         after_ticks=9,
         offsets={"t": {"0": 4}},
-        places={"t": {"0": 6}},
+        stop_offsets={"t": {"0": 6}},
     )
     assert ReadPlan.load(FOLDER / READ_PLAN) == plan
     plan.save(tmp_path / READ_PLAN)

@@ -52,7 +52,7 @@ def begin(
 
     read_from_ticks = {} if from_ticks is None else {"toll": from_ticks}
     began = begin_topics(TOLL, read_from_ticks, look, NOW_TICKS, NO_SILENCES, accept_partial=accept_partial)
-    assert began.places == {}
+    assert began.stop_offsets == {}
     return began.offsets
 
 
@@ -263,7 +263,7 @@ def test_behind_a_stopped_run_of_another_query_its_messages_are_read_again_as_fa
     assert again.start.began_from == "arrival time 1970-01-01T00:01:50Z"
     assert "the statement that writes to 'many' is another" in again.start.changes
     assert again.read_plan.offsets == {"sensor": {"0": 40, "1": 60, "2": 0, "3": 0}}
-    assert again.read_plan.places == {"sensor": {"0": 70, "1": 60, "2": 5}}
+    assert again.read_plan.stop_offsets == {"sensor": {"0": 70, "1": 60, "2": 5}}
     assert again.read_plan.reads_again
     assert sorted(again.read_plan.begins["sensor"]) == ["0", "1"]
     begin = input_begin(again.read_plan, "sensor")
@@ -277,7 +277,7 @@ def test_nothing_is_read_again_that_the_stopped_run_had_not_read(bench: Bench) -
     held = HeldPartition(earliest=50, end=120, oldest_ms=300_000, found=60)
     again = started(bench, answer(held))
     assert again.read_plan.offsets == {"sensor": {"0": 90}}
-    assert again.read_plan.places == {"sensor": {"0": 95}}
+    assert again.read_plan.stop_offsets == {"sensor": {"0": 95}}
 
 
 def test_without_a_watermark_all_the_stopped_run_had_read_is_read_again(bench: Bench) -> None:
@@ -316,11 +316,11 @@ def test_a_run_stopped_while_it_read_again_has_not_come_further_than_the_one_bef
     place.save(bench.directory.generation(2))
     bench.query(OTHER.replace("100", "50"))
     third = started(bench, answer(WHOLE))
-    assert third.read_plan.places == second.read_plan.places == {"sensor": {"0": 70}}
+    assert third.read_plan.stop_offsets == second.read_plan.stop_offsets == {"sensor": {"0": 70}}
     assert third.read_plan.after_ticks == 520 * TICKS_PER_SECOND
     replace(place, replayed=True, offsets={"sensor": {"0": 80}}).save(bench.directory.generation(3))
     bench.query(OTHER)
-    assert started(bench, answer(WHOLE)).read_plan.places == {"sensor": {"0": 80}}
+    assert started(bench, answer(WHOLE)).read_plan.stop_offsets == {"sensor": {"0": 80}}
 
 
 def test_files_beside_a_topic_are_gone_on_with_where_they_were_when_its_last_rows_were_given(
@@ -353,23 +353,23 @@ def test_files_beside_a_topic_are_gone_on_with_where_they_were_when_its_last_row
     assert asked == [(505 - 20 - 300) * 1000], "the files are behind the topic"
     assert again.plan.mode is StartMode.LAST_STOPPED
     assert again.read_plan.recorded == {"more": {"0": every[:2]}}
-    assert again.read_plan.places == {"sensor": {"0": 70}}
+    assert again.read_plan.stop_offsets == {"sensor": {"0": 70}}
     assert again.read_plan.after_ticks == 505 * TICKS_PER_SECOND
     assert again.read_plan.reads_again
 
     # Stopped while it read again, it has not come further; nor has one stopped before its first batch.
     bench.query(BOTH.replace("10)", "30)"))
     third = started(bench, answer(WHOLE), more=folder)
-    assert (third.read_plan.recorded, third.read_plan.places) == (
+    assert (third.read_plan.recorded, third.read_plan.stop_offsets) == (
         again.read_plan.recorded,
-        again.read_plan.places,
+        again.read_plan.stop_offsets,
     )
     TopicProgress(0, False, {"sensor": {"0": 60}}).save(bench.directory.generation(3))
     bench.query(BOTH.replace("10)", "40)"))
     fourth = started(bench, answer(WHOLE), more=folder)
-    assert (fourth.read_plan.recorded, fourth.read_plan.places) == (
+    assert (fourth.read_plan.recorded, fourth.read_plan.stop_offsets) == (
         again.read_plan.recorded,
-        again.read_plan.places,
+        again.read_plan.stop_offsets,
     )
 
 

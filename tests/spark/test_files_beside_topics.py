@@ -291,7 +291,7 @@ class Run:
         self.place.save(self.state)
         inputs, began = source.job.inputs, self.read_plan.read_plan
         read = positions_after(self.batches, checkpoint, inputs, began, self.place)
-        if self.replayed and is_read_again(began.places, inputs, self.place, read):
+        if self.replayed and is_read_again(began.stop_offsets, inputs, self.place, read):
             write_replay_state(self.state, ReplayState.RELEASED)
 
     def finish(self) -> None:

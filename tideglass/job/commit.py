@@ -156,8 +156,8 @@ class Committer:
     def release(self, batch: int) -> None:
         """Let the sources go on to new events if after the last batch everything is read again."""
         if self.replay is ReplayState.REPLAYING:
-            places, read = self.reporter.setup.read_plan.places, self.positions_after(batch)
-            if is_read_again(places, self.inputs, self.topic_progress, read):
+            stop_offsets, read = self.reporter.setup.read_plan.stop_offsets, self.positions_after(batch)
+            if is_read_again(stop_offsets, self.inputs, self.topic_progress, read):
                 self.move(ReplayEvent.READ_AGAIN)
 
 

@@ -1,17 +1,21 @@
 """The directory of a job: where everything is that outlives a run.
 
-<job>/manifest.json   which job this is, and how its newest generation began
+<job>/manifest.json   which job this is, and how its newest generation started
 <job>/runs.jsonl      the journal of its runs
 <job>/lock            held by the process that runs it
 <job>/status.json     the newest report of that process
 <job>/stop            there while the run is asked to stop
 <job>/job.log         what runs in the background print
 <job>/spark.log       what Spark prints
-<job>/silences.jsonl  idle periods of the inputs, as the runs saw them
-<job>/generation-0001/begun.json    where it began to read, if not at the beginning
-<job>/reference/       which snapshots of reference data were found, and those of databases
-<job>/generation-0001/checkpoint/   Spark's: offsets, commits, state
-<job>/generation-0001/ingress/      state of the input partitions, by batch
+<job>/silences.jsonl  the journal of idle periods
+<job>/reference/      which snapshots of reference data were found, and those of databases
+<job>/generation-0001/begun.json     where it began to read (`start.read_plan`)
+<job>/generation-0001/counts.json    rows its outputs got (`progress.counts`)
+<job>/generation-0001/reached.json   how far its topics are read (`progress.topic_progress`)
+<job>/generation-0001/replayed, ending   states of its replay (`progress.replay`)
+<job>/generation-0001/checkpoint/    Spark's: offsets, commits, state
+<job>/generation-0001/ingress/       states of the input partitions, by batch
+<job>/generation-0001/peers/         watermarks of the partitions of its topics, by batch
 """
 
 from __future__ import annotations

@@ -36,18 +36,18 @@ def positions_after(
 
 
 def is_read_again(
-    places: Mapping[str, Mapping[str, int]],
+    stop_offsets: Mapping[str, Mapping[str, int]],
     inputs: Sequence[StreamInput],
     topic_progress: TopicProgress,
     read: InputPositions,
 ) -> bool:
     """Whether everything is read that the generation before had read.
 
-    places: of topics, the first messages it had not read.
+    stop_offsets: of topics, the first messages it had not read.
     read: how far the inputs are read.
     """
     of_files = all(each.is_replayed(read.get(each.name, {})) for each in inputs)
-    return of_files and topic_progress.covers(places)
+    return of_files and topic_progress.covers(stop_offsets)
 
 
 def restore(

@@ -1,7 +1,8 @@
-"""Where a generation has stopped: the place behind which its rows are not given yet (`docs/decisions/0010`).
+"""Where a generation has stopped: how far it had read when it last emitted rows (`docs/decisions/0010`).
 
-Of files it is in Spark's log of offsets and the states the scans have left, of topics in `TopicProgress`. A
-run that reads topics has given a batch's rows as soon as that says so, whatever Spark's log of commits knows.
+Of files that is in Spark's log of offsets and in the states the scans have saved, of topics in
+`TopicProgress`. A run that reads topics has emitted the rows of a batch as soon as that says so, whatever
+Spark's log of commits says.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from tideglass.spark.source_offset import SourceOffset
 
 @dataclass(frozen=True, slots=True)
 class PartitionStopPoint:
-    """How far an earlier run has read a partition, and how far its watermark had come.
+    """How far an earlier run has read a partition.
 
-    watermark_ticks: BEFORE_ALL_TICKS for none, or one this version cannot read.
+    number: of the partition.
+    position: how far it is read.
+    watermark_ticks: of the partition; BEFORE_ALL_TICKS for none, or one this version cannot read.
     """
 
     number: int
@@ -41,11 +44,12 @@ PartitionStopPoints = Mapping[str, Mapping[str, PartitionStopPoint]]
 
 @dataclass(frozen=True, slots=True)
 class TopicStopPoint:
-    """How far an earlier run has read a topic. Offsets by partition.
+    """How far an earlier run has read a topic; offsets are by partition.
 
-    began: of the first message it read; a partition that is absent began with its first. place: of the
-    first it did not. from_the_start: the partitions it knew before their first message. watermark_ticks: how
-    far the input had come; BEFORE_ALL_TICKS for nowhere.
+    began: of the first message it read; a partition that is absent began with its first.
+    next_offsets: of the first message it did not read.
+    from_the_start: the partitions it knew before their first message.
+    watermark_ticks: of the input; BEFORE_ALL_TICKS for none.
     """
 
     began: Mapping[str, int]
@@ -96,15 +100,15 @@ class StopPoint:
 
 
 def stop_point(generation: Path) -> StopPoint:
-    """What the last batch of a generation whose rows are given had read.
+    """What a generation had read with the last batch whose rows were emitted.
 
-    One that was stopped while it read again what the one before had read has not come further than that.
+    One that was stopped while it read events again stops where the generation before it did.
     Raises StateError where nobody knows.
     """
     read_plan, reached = ReadPlan.load(generation / READ_PLAN), TopicProgress.load(generation)
     batch = last_batch(generation / "checkpoint") if reached.batch is None else reached.batch
     if batch is None:
-        return StopPoint() if read_plan.after_ticks is None else _not_beyond(read_plan, reached, None)
+        return StopPoint() if read_plan.after_ticks is None else _stop_before(read_plan, reached, None)
     offset = _files_read(generation, batch, reached)
     if reached.batch is not None:
         state = read_replay_state(generation, reached, reads_again=read_plan.reads_again)
@@ -113,7 +117,7 @@ def stop_point(generation: Path) -> StopPoint:
         replaying = read_plan.reads_again and offset.replaying is not False
         ended = offset.final
     if replaying:
-        return _not_beyond(read_plan, reached, batch)
+        return _stop_before(read_plan, reached, batch)
     snapshots = Snapshots(str(generation / "ingress"))
     stop_points = {
         name: {
@@ -129,8 +133,8 @@ def stop_point(generation: Path) -> StopPoint:
     return StopPoint(stop_points, _topic_stop_points(read_plan, reached), ended=ended, batch=batch)
 
 
-def _not_beyond(read_plan: ReadPlan, reached: TopicProgress, batch: int | None) -> StopPoint:
-    """The place of the generation before, which this one has not come beyond."""
+def _stop_before(read_plan: ReadPlan, reached: TopicProgress, batch: int | None) -> StopPoint:
+    """The stop point of the generation before, which this one has not passed."""
     after_ticks = BEFORE_ALL_TICKS if read_plan.after_ticks is None else read_plan.after_ticks
     stop_points = {
         name: {
@@ -140,20 +144,20 @@ def _not_beyond(read_plan: ReadPlan, reached: TopicProgress, batch: int | None) 
         }
         for name in read_plan.recorded
     }
-    return StopPoint(stop_points, _topic_stop_points(read_plan, reached, read_plan.places), batch=batch)
+    return StopPoint(stop_points, _topic_stop_points(read_plan, reached, read_plan.stop_offsets), batch=batch)
 
 
 def _topic_stop_points(
-    read_plan: ReadPlan, reached: TopicProgress, places: Mapping[str, Mapping[str, int]] | None = None
+    read_plan: ReadPlan, reached: TopicProgress, stop_offsets: Mapping[str, Mapping[str, int]] | None = None
 ) -> dict[str, TopicStopPoint]:
-    """What is left of the topics. places: where they are, if not where the generation has come to."""
+    """Where the topics stop. stop_offsets: not where this generation has read to, but the one before it."""
     result: dict[str, TopicStopPoint] = {}
-    for name, next_offsets in (reached.offsets if places is None else places).items():
+    for name, next_offsets in (reached.offsets if stop_offsets is None else stop_offsets).items():
         began = read_plan.offsets.get(name, {})
         start = frozenset(read_plan.begins.get(name, {}))
         known = start | {each for each in next_offsets if next_offsets[each] > began.get(each, 0)}
-        marks = [reached.watermark_ticks(name, partition) for partition in known]
-        watermark_ticks = min(marks, default=None) if places is None else read_plan.after_ticks
+        watermarks = [reached.watermark_ticks(name, partition) for partition in known]
+        watermark_ticks = min(watermarks, default=None) if stop_offsets is None else read_plan.after_ticks
         result[name] = TopicStopPoint(
             began, next_offsets, start, BEFORE_ALL_TICKS if watermark_ticks is None else watermark_ticks
         )

@@ -1,9 +1,9 @@
-"""How far a run has read its topics: what the next one goes on behind, and reads again if it must.
+"""How far a run has read its topics: what the next one goes on after, and reads again if it must.
 
-Spark logs the offsets of every batch before it runs, and the reports of a batch tell the watermarks it left.
-Both are written down together once the rows of the batch are given, so that whoever comes next needs neither
-Spark nor its state to know where the run has stopped. Where it has come in files beside them, Spark's log of
-that batch says.
+Spark logs the offsets of every batch before it runs, and the reports of a batch hold the watermarks after it.
+Both are written down together once the rows of the batch are visible, so that the next start needs neither
+Spark nor its state to know where the run has stopped. How far files beside the topics are read is in Spark's
+log of that batch.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ REACHED = "reached.json"
 
 @dataclass(frozen=True, slots=True)
 class TopicProgress:
-    """Where a generation is behind a batch whose rows are given.
+    """Where a generation is after a batch whose rows are emitted.
 
     batch: its number; None before the first.
-    replayed: all that an earlier generation had read is read again, and since then rows are emitted.
+    replayed: everything is read again that an earlier generation had read, and rows are emitted.
     offsets: per topic and partition, of the first message that is not read.
     reports: per input, files too, and partition, the last report of its scan, without errors.
     """
@@ -67,15 +67,15 @@ class TopicProgress:
         return replace(self, batch=batch, replayed=replayed, offsets=offsets, reports=reports)
 
     def watermark_ticks(self, input_name: str, partition: str) -> int:
-        """How far a partition's watermark has come; BEFORE_ALL_TICKS for one never heard of."""
+        """The watermark of a partition; BEFORE_ALL_TICKS for one that has not reported."""
         report = self.reports.get(input_name, {}).get(partition)
         return BEFORE_ALL_TICKS if report is None else report.watermark_ticks
 
-    def covers(self, places: Mapping[str, Mapping[str, int]]) -> bool:
+    def covers(self, stop_offsets: Mapping[str, Mapping[str, int]]) -> bool:
         """Whether everything before those offsets is read."""
         return all(
             self.offsets.get(name, {}).get(partition, 0) >= offset
-            for name, of in places.items()
+            for name, of in stop_offsets.items()
             for partition, offset in of.items()
         )
 

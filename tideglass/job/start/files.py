@@ -2,8 +2,8 @@
 
 generation's directory ──stop_point──▶ StopPoint ──begin_files──▶ ReadPlan ──▶ source
 
-An earlier run has fixed the order in which it read the files of a partition, and with it the places and
-arrival times of events. A replay reads them in the same order, so it gives the same rows to the bit. What a
+An earlier run has fixed the order in which it read the files of a partition, and with it the offsets and
+arrival times of events. A replay reads them in the same order, so it emits the same rows to the bit. What a
 source no longer holds is found out here, before anything is written.
 """
 
@@ -16,7 +16,7 @@ from tideglass.connect.source import SeekResult, StreamInput
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
 from tideglass.core.partition_numbers import partition_numbers
-from tideglass.core.positions import Piece, Position, Positions
+from tideglass.core.positions import Position, Positions
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ARRIVAL
 from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
@@ -31,8 +31,11 @@ from tideglass.plan.read_back import ReadBack
 class Missing:
     """What a replay needs of a partition and its source no longer holds.
 
-    held_from_ticks: arrival of the oldest event there is from then on; None for nothing. lost: what shows it,
-    in words.
+    input: its name.
+    partition: its name.
+    needed_from_ticks: arrival of the first event that is needed; None for the beginning.
+    held_from_ticks: arrival of the oldest event there is from then on; None for nothing.
+    lost: what shows it, in words.
     """
 
     input: str
@@ -78,48 +81,52 @@ def begin_files(
 ) -> ReadPlan:
     """Where to begin so that rows from a time on are complete.
 
-    from_ticks: an output time or, behind a stopped run, its watermark; None reads everything there is.
-    stop_points: of the run before, {} for none. after_ticks: see `ReadPlan`; of a partition that run has not
-    read, what arrived before is taken for read. accept_partial: take what is there.
+    backs: per input, how much earlier than its output it must be read.
+    from_ticks: an output time or, after a stopped run, its watermark; None reads everything there is.
+    stop_points: of the run before, {} for none.
+    journal: idle periods of the job so far.
+    after_ticks: see `ReadPlan`; of a partition that run has not read, what arrived before counts as read.
+    accept_partial: take what is there.
     Raises InputError that names source, partition, what is needed and what is there.
     """
     begins: dict[str, dict[str, PartitionBegin]] = {}
     recorded: dict[str, dict[str, Position]] = {}
     missing: list[Missing] = []
     for name, source in sources.items():
-        known = stop_points.get(name, {})
-        before = {partition: each.position for partition, each in known.items()}
-        gone = {partition: source.gone(partition, pieces) for partition, pieces in before.items()}
-        there = {partition: _emptied(pieces, gone[partition]) for partition, pieces in before.items()}
-        every = _everything(source.reading_again(there))
+        stops = stop_points.get(name, {})
+        recorded[name] = {
+            partition: _without_gone(source, partition, stop.position) for partition, stop in stops.items()
+        }
+        pieces = _everything(source.reading_again(recorded[name]))
         needed_ticks = None if from_ticks is None else backs[name].read_from_ticks(from_ticks)
         raised_ticks = None if from_ticks is None else backs[name].raised_from_ticks(from_ticks)
-        begins[name], recorded[name] = {}, {}
-        for partition, stop_point in known.items():
+        begins[name] = {}
+        for partition, stop in stops.items():
             idle_periods = journal.of((name, partition))
-            found = _place(source, partition, every[partition], needed_ticks, raised_ticks, idle_periods)
+            found = _seek(source, partition, pieces[partition], needed_ticks, raised_ticks, idle_periods)
             begins[name][partition] = PartitionBegin(
-                stop_point.number, found.position, found.next_offset, idle_periods
+                stop.number, found.position, found.next_offset, idle_periods
             )
-            recorded[name][partition] = there[partition]
-            lost = _needed(source, before[partition], gone[partition], found, needed_ticks)
-            if lost:
-                held_ticks = _oldest_arrival_ticks(source, partition, every[partition], found)
-                files = list(dict.fromkeys(before[partition][n].where for n in lost))
-                more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-                lost_files = f"{files[0]}{more} is gone"
-                missing.append(Missing(name, partition, needed_ticks, held_ticks, lost_files))
-        taken = [each.number for each in known.values()]
-        for partition, number in partition_numbers(
-            (each for each in every if each not in known), taken
-        ).items():
-            found = source.seek(partition, every[partition], needed_ticks)
+            lost = _lost(source, partition, stop.position, found, needed_ticks)
+            if lost is not None:
+                held_ticks = _oldest_arrival_ticks(source, partition, pieces[partition], found)
+                missing.append(Missing(name, partition, needed_ticks, held_ticks, lost))
+        numbers = [stop.number for stop in stops.values()]
+        new = partition_numbers((each for each in pieces if each not in stops), numbers)
+        for partition, number in new.items():
+            found = source.seek(partition, pieces[partition], needed_ticks)
             begins[name][partition] = PartitionBegin(number, found.position, found.next_offset)
             if after_ticks is not None:
-                recorded[name][partition] = source.seek(partition, every[partition], after_ticks).position
+                recorded[name][partition] = source.seek(partition, pieces[partition], after_ticks).position
     if not accept_partial:
         check_held(missing)
     return ReadPlan(begins, recorded, after_ticks)
+
+
+def _without_gone(source: StreamInput, partition: str, pieces: Position) -> Position:
+    """The pieces, those whose file is gone without their content; so the others keep their offsets."""
+    gone = source.gone(partition, pieces)
+    return [piece.emptied if n in gone else piece for n, piece in enumerate(pieces)]
 
 
 def _everything(source: StreamInput) -> Positions:
@@ -128,7 +135,7 @@ def _everything(source: StreamInput) -> Positions:
     return source.latest(as_recorded)
 
 
-def _place(
+def _seek(
     source: StreamInput,
     partition: str,
     pieces: Position,
@@ -136,7 +143,7 @@ def _place(
     raised_ticks: int | None,
     idle_periods: Sequence[IdlePeriod],
 ) -> SeekResult:
-    """Where to begin: by arrival, or before events that silence raised to a time at which they count."""
+    """Where to begin: by arrival, or before events that idle time raised to a time at which they count."""
     found = source.seek(partition, pieces, needed_ticks)
     raised = None if raised_ticks is None else first_reaching(idle_periods, raised_ticks)
     if raised is not None and raised < found.next_offset:
@@ -144,29 +151,27 @@ def _place(
     return found
 
 
-def _emptied(pieces: Position, gone: Sequence[int]) -> list[Piece]:
-    """The pieces without the content of those that are gone; the others keep their places."""
-    return [piece.emptied if n in gone else piece for n, piece in enumerate(pieces)]
-
-
-def _needed(
-    source: StreamInput,
-    pieces: Position,
-    gone: Sequence[int],
-    found: SeekResult,
-    needed_ticks: int | None,
-) -> list[int]:
-    """Of the pieces that are gone, those a replay from `found` on would have to read.
+def _lost(
+    source: StreamInput, partition: str, pieces: Position, found: SeekResult, needed_ticks: int | None
+) -> str | None:
+    """The files that are gone and that a replay from `found` on would have to read, in words; None for none.
 
     By an arrival field only their events would tell when they arrived; but arrival never decreases, so
     what comes before an event that is not needed is not needed either.
     """
+    gone = source.gone(partition, pieces)
     if needed_ticks is None:
-        return list(gone)
-    if source.arrives_with_piece:
-        return [n for n in gone if pieces[n].arrival_ticks >= needed_ticks]
-    passed = max((n for n, piece in enumerate(found.position) if piece.size), default=-1)
-    return [n for n in gone if n > passed]
+        needed = list(gone)
+    elif source.arrives_with_piece:
+        needed = [n for n in gone if pieces[n].arrival_ticks >= needed_ticks]
+    else:
+        passed = max((n for n, piece in enumerate(found.position) if piece.size), default=-1)
+        needed = [n for n in gone if n > passed]
+    files = list(dict.fromkeys(pieces[n].where for n in needed))
+    if not files:
+        return None
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"{files[0]}{more} is gone"
 
 
 def _oldest_arrival_ticks(

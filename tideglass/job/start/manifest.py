@@ -136,8 +136,8 @@ def _step_hashes(plan: Plan) -> dict[str, StepHash]:
 
     for name, node in plan.steps:
         add(name, node)
-    for place, output in enumerate(plan.outputs):
-        twins = sum(output.name == other.name for other in plan.outputs[:place])
+    for number, output in enumerate(plan.outputs):
+        twins = sum(output.name == other.name for other in plan.outputs[:number])
         add(f"INTO {output.name}" + (f" ({twins + 1})" if twins else ""), output.node)
     return found
 
@@ -164,7 +164,7 @@ def read_manifest(path: Path) -> Manifest | None:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, f"does not say what job this is ({error})", FRESH) from error
     if state_format == STATE_FORMAT:
-        with suppress(ValidationError):  # of a version that tells what a job is made of in another way
+        with suppress(ValidationError):  # of a version that writes what a job is made of in another way
             return _ADAPTER.validate_json(json.dumps(content))
     start_plan = StartPlan(generation, False, StartMode.BEGINNING, f"state of format {state_format}")
     return Manifest(state_format, start_plan, None)

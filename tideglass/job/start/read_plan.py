@@ -21,31 +21,32 @@ READ_PLAN = "begun.json"
 class ReadPlan:
     """Where a generation begins to read; plain data, kept beside its state so that a resumed run has it too.
 
-    begins: per input and partition. recorded: the pieces to be read first, as an earlier run read them.
-    after_ticks: the watermark that run had left, when no row is to be given before its place is reached.
-    offsets: of inputs that are topics, per partition, the first to be read; a topic that is absent begins as
-    the project says. places: of topics, the first that the run before had not read, when no row is to be
-    given before; its state is built anew.
+    begins: per input and partition, where its first event is.
+    recorded: per input and partition, the pieces to be read first, as an earlier generation read them.
+    after_ticks: the watermark of that generation where it stopped. Its state is built anew, and no row is
+        emitted before everything is read that it had read. None for a generation that goes on after no other.
+    offsets: per topic and partition, the first to be read; a topic that is absent begins as the project says.
+    stop_offsets: per topic and partition, the first that the earlier generation had not read.
     """
 
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
     recorded: InputPositions = field(default_factory=dict[str, Any])
     after_ticks: int | None = None
     offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
-    places: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
+    stop_offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
 
     @property
     def reads_again(self) -> bool:
-        """Whether anything is done again whose rows were given: events to be read, or idle periods."""
+        """Whether anything is done again whose rows were emitted: events to be read, or idle periods."""
         if self.after_ticks is None:
             return False
         begins = [each for partitions in self.begins.values() for each in partitions.values()]
         return (
             any(each.idle_periods for each in begins)
             or any(
-                place > self.offsets.get(name, {}).get(partition, 0)
-                for name, of in self.places.items()
-                for partition, place in of.items()
+                stop > self.offsets.get(name, {}).get(partition, 0)
+                for name, of in self.stop_offsets.items()
+                for partition, stop in of.items()
             )
             or any(
                 list(self.begins[name][partition].position) != list(recorded)
@@ -56,7 +57,7 @@ class ReadPlan:
 
     @property
     def positions(self) -> InputPositions:
-        """What of each partition is not read."""
+        """Where each partition begins; nothing before it is read."""
         return {
             name: {partition: each.position for partition, each in partitions.items()}
             for name, partitions in self.begins.items()
@@ -82,8 +83,9 @@ class ReadPlan:
 
 
 def _of_format_1(content: dict[str, Any]) -> dict[str, Any]:
-    """Two fields had other names."""
+    """Three fields had other names; earlier versions left out the offsets."""
     content["after_ticks"] = content.pop("behind_ticks")
+    content["stop_offsets"] = content.pop("places", {})
     for partitions in content["begins"].values():
         for each in partitions.values():
             each["idle_periods"] = each.pop("seen")

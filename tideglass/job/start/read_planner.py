@@ -75,7 +75,7 @@ def plan_reading(
         recorded=files.recorded,
         after_ticks=after_ticks,
         offsets=topics.offsets,
-        places=topics.places,
+        stop_offsets=topics.stop_offsets,
     )
 
 

@@ -1,9 +1,9 @@
-"""Beginning to read topics: the offsets a run starts from, and what a topic no longer holds.
+"""Where reading of topics begins: the offsets a run starts from, and what a topic no longer holds.
 
-generation's directory ──stopped──▶ Stopped ──begin_topics──▶ TopicBegin ──▶ Spark's source, ingress
+generation's directory ──stop_point──▶ StopPoint ──begin_topics──▶ TopicBegin ──▶ Spark's source, ingress
 
-The offsets are looked up once, before anything is written, and kept with the generation: a run that goes on
-with it begins at the same messages, whatever has come or gone meanwhile.
+The offsets are asked for once, before anything is written, and kept with the generation: a run that goes on
+with it begins at the same messages, whatever was added or deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Offsets = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class TopicBegin:
-    """Where reading of topics begins. Offsets per input and partition.
+    """Where reading of topics begins; offsets are per input and partition.
 
-    offsets: of the first message to be read; a topic that is absent begins as the project says. begins: the
-    partitions the first batch has something of, and those that must be known before their first message.
-    places: of the first message whose rows are given again; without any, all rows are.
+    offsets: of the first message to be read; a topic that is absent begins as the project says.
+    begins: the partitions the first batch reads, and those that must be known before their first message.
+    stop_offsets: of the first message whose rows are emitted; without any, all rows are.
     """
 
     offsets: Offsets = field(default_factory=dict[str, Any])
     begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
-    places: Offsets = field(default_factory=dict[str, Any])
+    stop_offsets: Offsets = field(default_factory=dict[str, Any])
 
 
 def begin_as_configured(
@@ -102,42 +102,40 @@ def begin_topics(
     """Where to begin so that every message that arrived at a time or later is read.
 
     read_from_ticks: that time per input; one that is absent is read from its beginning. A partition whose
-    messages are all older begins behind the last of them. raised_from_ticks: per input, see `ReadBack`.
-    stop_points: of the run before; nothing it had not read is read again. after_ticks: its watermark, where
-    its rows are gone on with; of a topic it has not read, what arrived before is taken for read.
+        messages are all older begins after the last of them.
+    lookup: asks a broker what a topic holds.
+    now_ticks: the clock.
+    journal: idle periods of the job so far.
+    raised_from_ticks: per input, see `ReadBack`.
+    stop_points: of the run before; nothing it had not read is read again.
+    after_ticks: its watermark, where the run goes on after its rows; of a topic that run has not read, what
+        arrived before counts as read.
     accept_partial: take what is there.
     Raises InputError that names topic, partition, what is needed and what is there.
     """
     offsets: dict[str, dict[str, int]] = {}
     begins: dict[str, dict[str, PartitionBegin]] = {}
-    places: dict[str, dict[str, int]] = {}
+    stop_offsets: dict[str, dict[str, int]] = {}
     missing: list[Missing] = []
     for name, topic in topics.items():
-        from_ticks = read_from_ticks.get(name)
+        from_ticks, raised_ticks = read_from_ticks.get(name), (raised_from_ticks or {}).get(name)
         from_ms = _millisecond(from_ticks)
-        known = (stop_points or {}).get(name)
-        offsets[name], begins[name], places[name] = {}, {}, {}
-        if known is None and after_ticks is not None:
+        stop = (stop_points or {}).get(name)
+        offsets[name], begins[name], stop_offsets[name] = {}, {}, {}
+        if stop is None and after_ticks is not None:
             held_then = lookup(topic, _millisecond(after_ticks)).items()
-            places[name] = {str(n): _first(held, _millisecond(after_ticks)) for n, held in held_then}
+            stop_offsets[name] = {str(n): _first(held, _millisecond(after_ticks)) for n, held in held_then}
         for number, held in sorted(lookup(topic, from_ms).items()):
             partition = str(number)
-            first = _first(held, from_ms)
-            began = 0 if known is None else known.began.get(partition, 0)
             idle_periods = journal.of((name, partition))
-            raised_ticks = (raised_from_ticks or {}).get(name)
             raised = None if raised_ticks is None else first_reaching(idle_periods, raised_ticks)
-            if raised is not None:
-                first = min(first, max(held.earliest, raised // EVENTS_OF_A_MESSAGE))
-            first = max(first, began)
-            if known is not None and partition in known.next_offsets:
-                places[name][partition] = known.next_offsets[partition]
-                first = max(min(first, known.next_offsets[partition]), held.earliest)
-            elif known is not None:  # it came while nobody looked
-                first = held.earliest
+            first = _first_offset(held, partition, from_ms, raised, stop)
             offsets[name][partition] = first
-            if held.end > first if known is None else known.knows(partition, first):
+            if stop is not None and partition in stop.next_offsets:
+                stop_offsets[name][partition] = stop.next_offsets[partition]
+            if held.end > first if stop is None else stop.knows(partition, first):
                 begins[name][partition] = _begin(number, first, idle_periods)
+            began = 0 if stop is None else stop.began.get(partition, 0)
             if held.earliest > began and _may_lack(held, from_ms, now_ticks // TICKS_PER_MILLISECOND):
                 oldest_ticks = None if held.oldest_ms is None else held.oldest_ms * TICKS_PER_MILLISECOND
                 lost = (
@@ -146,7 +144,31 @@ def begin_topics(
                 missing.append(Missing(name, partition, from_ticks, oldest_ticks, lost))
     if not accept_partial:
         check_held(missing)
-    return TopicBegin(offsets, begins, {} if after_ticks is None else places)
+    return TopicBegin(offsets, begins, {} if after_ticks is None else stop_offsets)
+
+
+def _first_offset(
+    held: HeldPartition,
+    partition: str,
+    from_ms: int | None,
+    raised: int | None,
+    stop: TopicStopPoint | None,
+) -> int:
+    """The first message of a partition to be read.
+
+    from_ms: arrival from which on messages are needed; None for all.
+    raised: offset of the first event that idle time raised to a time at which it counts; None for none.
+    stop: where the run before stopped; None without one, and of a topic it has not read.
+    """
+    first = _first(held, from_ms)
+    if raised is not None:
+        first = min(first, max(held.earliest, raised // EVENTS_OF_A_MESSAGE))
+    if stop is None:
+        return first
+    if partition not in stop.next_offsets:  # it appeared while no run was there
+        return held.earliest
+    first = max(first, stop.began.get(partition, 0))
+    return max(min(first, stop.next_offsets[partition]), held.earliest)
 
 
 def input_begin(read_plan: ReadPlan, name: str) -> InputBegin:
@@ -155,7 +177,7 @@ def input_begin(read_plan: ReadPlan, name: str) -> InputBegin:
     first = read_plan.offsets.get(name, {})
     until = {
         partition: offset * EVENTS_OF_A_MESSAGE
-        for partition, offset in read_plan.places.get(name, {}).items()
+        for partition, offset in read_plan.stop_offsets.get(name, {}).items()
         if offset > first.get(partition, 0)
     }
     return InputBegin(partitions, until)
@@ -179,7 +201,7 @@ def _first(held: HeldPartition, from_ms: int | None) -> int:
 def _may_lack(held: HeldPartition, from_ms: int | None, now_ms: int) -> bool:
     """Whether a message that is gone may have been stamped at `from_ms` or later.
 
-    Nobody knows the stamps of what is gone; but none is behind the oldest that is there, nor in the future.
+    Nobody knows the stamps of what is gone, but none is later than the oldest that is there, or than now.
     """
     if held.earliest == 0:
         return False
