@@ -3,8 +3,8 @@
 #
 #   make demo        real flights through Spark: results, counters, a picture of the watermark
 #   make test        all tests        make test-fast   those that start no Spark (make test-spark: the others)
-#   make test-deep   test-fast with four times the random examples
-#   make check       what CI does: format, lint, types, all tests
+#   make test-deep   test-fast with eight times the random examples and all of the long lists
+#   make check       what CI does: format, lint, types, all tests as deep as they go
 #   make kafka       the toll example on a real Kafka broker, which it starts
 #   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
 #   make costs       keep what kernels cost now as the thresholds of tests/costs
@@ -66,7 +66,7 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-check: format-check lint types test
+check: format-check lint types test-deep test-spark
 
 bench: $(READY)
 	@$(BIN)/python bench/run.py $(BENCH)

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import settings
 
-from support.depth import DEEP
+from support.depth import DEEP, SHALLOW
 
 # No deadline: how long an example takes tells of what else the machine does.
 settings.register_profile("deep", max_examples=DEEP, deadline=None)
-settings.register_profile("default", max_examples=DEEP // 4, deadline=None)
+settings.register_profile("default", max_examples=DEEP // SHALLOW, deadline=None)
 settings.load_profile("default")
 
 

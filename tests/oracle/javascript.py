@@ -51,7 +51,7 @@ class Functions:
                 "  if (r instanceof Date) return JSON.stringify({date: r.getTime()});"
                 "  return JSON.stringify({value: r, float: typeof r === 'number' && !Number.isInteger(r)});"
                 "})()",
-                timeout_sec=5,  # what takes longer has no value
+                timeout_sec=2,  # what takes longer has no value
             )
         except JSEvalException as error:
             raise OracleError(f"{name}: {error}") from None

@@ -8,6 +8,7 @@ import pytest
 
 from oracle import run as oracle_run
 from support.cases import Case, case_paths, compare_outputs, load
+from support.depth import some
 from support.players import PLAYERS, Manner, play
 from support.transcript import End, parse
 
@@ -36,8 +37,8 @@ def test_the_transcript_holds_on_dataframes(case: Case, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", played_on("files"), ids=named)
 @pytest.mark.parametrize(
     ("manner", "restarts"),
-    [(Manner(), False), (Manner(key_groups=1), True)],
-    ids=["at once", "with a restart after every step"],
+    some([(Manner(), True), (Manner(key_groups=1), False)], 2),
+    ids=some(["with a restart after every step", "in one go"], 2),
 )
 def test_the_transcript_holds_on_files(case: Case, manner: Manner, restarts: bool, tmp_path: Path) -> None:
     assert play(case, PLAYERS["files"](case, manner, tmp_path), tmp_path, restarts=restarts) == []
