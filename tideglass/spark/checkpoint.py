@@ -1,9 +1,8 @@
 """What Spark's checkpoint holds: how far a query has read, and the metadata of stateful operators.
 
 Spark has no API for its logs of offsets and commits, so their files are read here: a version, Spark's own
-facts, then a line per source in the order of the query. Of all its files only the metadata of operators holds
-absolute paths: those of the state's schema, which lie in the checkpoint themselves. A job that was moved must
-be told where they are now.
+facts, then a line per source in the order of the query. Only the metadata of operators holds absolute paths:
+those of the state's schema, which is in the checkpoint itself. They are rewritten when a job was moved.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def _partition_offsets(line: str) -> dict[str, int]:
 
 
 def relocate(checkpoint: Path) -> int:
-    """Let a checkpoint on a local disk name its own directory; the number of files that had another's.
+    """Make a checkpoint on a local disk name its own directory; returns how many files named another.
 
     >>> relocate(Path("nowhere"))
     0

@@ -1,4 +1,4 @@
-"""A failure inside Spark as the error it began as."""
+"""A failure inside Spark as the error that caused it."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _QUERY = "\n=== Streaming Query ==="
 
 
 def explained(text: str) -> TideglassError:
-    """The error of ours that Spark's account of a failure holds.
+    """The tideglass error in Spark's text of a failure.
 
-    With none in it, what is wrong with the workers and how that is mended; the line in which a Python worker
-    says what went wrong; or Spark's own words. The whole account is the cause of the error raised.
+    Where there is none: what is wrong with the workers and its remedy, the line of the Python error, or
+    Spark's own words.
     """
     found = list(_OURS.finditer(text))
     for pattern, meant in _OF_WORKERS if not found else ():
@@ -67,6 +67,6 @@ def explained(text: str) -> TideglassError:
     first = found[0]
     message = _AFTER.split(text[first.end() :], maxsplit=1)[0].strip()
     kind = getattr(errors, first[1], TideglassError)
-    if kind is errors.QueryError:  # takes diagnostics, which did not travel
+    if kind is errors.QueryError:  # it takes diagnostics, which Spark's text does not hold
         return TideglassError(message)
     return kind(message)

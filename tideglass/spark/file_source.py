@@ -196,25 +196,25 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now_ms = time.time_ns() // 1_000_000
         share = self.job.batch_bytes // len(self.job.inputs)
         inputs: dict[str, Mapping[str, PartitionOffset]] = {}
-        # Nothing new is read before all inputs are where an earlier run had brought them.
+        # Nothing new is read before all inputs are read as far as an earlier run had read them.
         replaying = not all(source.is_replayed(start.positions_of(source.name)) for source in self.job.inputs)
         file = self.job.replayed_file
         if not replaying and file is not None and not Path(file).exists():
             if start.batch:
                 return None
-            replaying = True  # once, for the stages to hear of every partition
+            replaying = True  # once, so that every partition reports to the stages
         for source in self.job.inputs:
             before, at = start.of(source.name), start.positions_of(source.name)
             if replaying and source.is_replayed(at):
                 inputs[source.name] = {name: replace(each, since_ms=now_ms) for name, each in before.items()}
                 continue
             latest, ended = source.latest(at, share), frozenset[str]()
-            if not replaying:  # what is held comes out at the end, so it is told in a batch that gives rows
+            if not replaying:  # held rows come out at the end, so the end comes in a batch that emits rows
                 if not latest and self.job.finished:
                     latest, ended = _ALONE, frozenset(_ALONE)  # else nobody would report it to the stages
                 else:
                     ended = source.ended(latest) if self.job.finished else ended
-            # What appears under way is there from its first event on.
+            # A new partition is there from its first event on.
             latest = {name: own for name, own in latest.items() if own or name in before or not before}
             check_partitions(self.job.topology.readers, source.name, len(latest))
             # Events read again have no part in the idle time since then.
@@ -237,8 +237,8 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ScanPartition]:
         """The batch's units, spread over at most `tasks` tasks by size, largest first.
 
-        Those of an input that have just appeared stay together: each decides where the next one starts.
-        None where the offset stands still: Spark begins its first batch also when a stop keeps it there.
+        New partitions of an input stay in one task: each decides where the next one starts. There are no
+        units when the offset has not changed: Spark starts its first batch even if a stop was requested.
         """
         return self._partitions(SOURCE_OFFSET.of_plain(start), SOURCE_OFFSET.of_plain(end))
 
@@ -361,7 +361,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[str, ScanState]:
         """The states of all partitions that appear in the batch beside `unit`, and its own.
 
-        What their peers give is read here once more, which happens in such a batch only.
+        The events of earlier partitions are read here once more, in such a batch only.
         """
         earlier_partitions = [
             PartitionShare(
@@ -382,7 +382,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _state(self, unit: Unit, appeared: Mapping[str, ScanState], batch: int) -> ScanState:
         """The partition's state at the start of the batch.
 
-        Raises StateError when it ought to be there and is not: starting afresh would change results.
+        Raises StateError when it is lost: starting without it would change rows.
         """
         if unit.is_new:
             return appeared.get(unit.partition, ScanState())

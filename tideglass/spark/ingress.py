@@ -1,6 +1,6 @@
 """The ingress on Spark: one `transformWithState` over the inputs that are DataFrames.
 
-It is keyed by input, and by share where several ingresses have the partitions of one between them.
+Its key is the input, and the share of the input where several ingresses have its partitions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 
 class _InputState(MemoryState):
-    """What is known of one input in Spark's state store; chunks are named values too, few and seldom."""
+    """The state of one input in Spark's state store. Chunks are few, so they are named values, too."""
 
     def __init__(self, named: Any) -> None:
         super().__init__()
@@ -121,9 +121,9 @@ class IngressProcessor(StatefulProcessor):
             yield row_of(message, self._key_of)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
-        """Spark calls it by these names. Nothing came, or the timer would have been set anew.
+        """Called when nothing has come since the timer was set.
 
-        One that a run has left which told of silence says nothing to a run that does not.
+        A run that does not report idle time ignores the timers of an earlier run that did.
         """
         if self._idle_ms is None:
             return
@@ -132,7 +132,7 @@ class IngressProcessor(StatefulProcessor):
 
     def _messages(self, number: int, arriving: Iterable[Message], now_ms: int | None) -> Iterator[Message]:
         messages = list(arriving)
-        yield from (each for each in messages if each.kind is Kind.PROFILE)  # of who has decoded the events
+        yield from (each for each in messages if each.kind is Kind.PROFILE)  # of decoding tasks
         name, share = self._input_of[number]
         task = self._tasks.get(number)
         if task is None:
@@ -162,7 +162,7 @@ class IngressProcessor(StatefulProcessor):
 
 
 def _batch() -> int:
-    """The number of the batch the task is of, as Spark tells its tasks."""
+    """The number of the task's batch."""
     context = TaskContext.get()
     number = None if context is None else context.getLocalProperty(_BATCH_ID)
     if number is None:

@@ -1,4 +1,4 @@
-"""The Python of Spark's workers: whether it can run a query, seen before Spark tells it in pages of plans.
+"""The Python of Spark's workers: whether it can run a query, checked before Spark starts it.
 
 Spark starts `PYSPARK_PYTHON` for its workers, else whatever `python3` is, which in a virtual environment
 need not be the Python one is in.
@@ -32,9 +32,9 @@ _seen: set[str] = set()
 
 
 def see_interpreter(spark: SparkSession) -> None:
-    """See that workers on this machine run a Python of this version that has what a query needs.
+    """Check that workers on this machine run a Python of this version that has what a query needs.
 
-    That of other machines is not looked at. Raises TideglassError with the remedy.
+    The Python of other machines is not checked. Raises TideglassError with the remedy.
     """
     context = spark.sparkContext
     program = str(context.pythonExec)
@@ -44,7 +44,7 @@ def see_interpreter(spark: SparkSession) -> None:
 
 
 def trust(program: str) -> None:
-    """A program that is known to run this very Python need not be looked at."""
+    """A program that is known to run this very Python is not checked."""
     _seen.add(program)
 
 

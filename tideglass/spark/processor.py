@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Row
@@ -16,6 +16,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.documents import of_plain
 from tideglass.core.errors import EvaluationError
 from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.profile import awaited, measured
@@ -38,6 +39,8 @@ MESSAGE_SCHEMA = StructType(
 )
 
 _ROW = Row(*MESSAGE_SCHEMA.names)
+#: Per operator and bucket, the first and the next chunk number.
+_Index: TypeAlias = dict[str, dict[str, list[int]]]
 
 
 def message_of(row: Row, key_group: int) -> Message:
@@ -60,11 +63,11 @@ def row_of(message: Message, key_of: tuple[int, ...]) -> Row:
 class _OperatorState:
     """State of one operator in one key group.
 
-    The index (per bucket, its first and next chunk number) is shared by all operators of the stage;
-    the processor reads it before the batch and writes it after, the chunks go to Spark at once.
+    All operators of the stage share the index: per bucket its first and its next chunk number. The processor
+    reads it before the batch and writes it after. Chunks go to Spark at once.
     """
 
-    def __init__(self, operator: int, chunks: Any, named: Any, index: dict[str, Any]) -> None:
+    def __init__(self, operator: int, chunks: Any, named: Any, index: _Index) -> None:
         self._operator = operator
         self._chunks = chunks
         self._named = named
@@ -170,9 +173,9 @@ class StageProcessor(StatefulProcessor):
             self._save_index(after)
 
     @measured("reading state")
-    def _load_index(self) -> dict[str, Any]:
+    def _load_index(self) -> _Index:
         saved = self._index.get()
-        return {} if saved is None else json.loads(saved[0])
+        return {} if saved is None else of_plain(_Index, json.loads(saved[0]))
 
     @measured("writing state")
     def _save_index(self, index: str) -> None:

@@ -45,7 +45,7 @@ class QueryOptions:
 
 
 class StopAsked(Exception):
-    """Raised at the begin of a batch that is not to run; a restart begins with it."""
+    """Raised at the start of a batch that is not to run; a restart runs it first."""
 
 
 def staged(
@@ -106,7 +106,7 @@ def configure(spark: SparkSession, topology: Topology, options: QueryOptions) ->
 
 
 def source_of(spark: SparkSession, job: SourceJob) -> DataFrame:
-    """The messages of the inputs that are a job's own."""
+    """The messages of the inputs that the job's own source reads."""
     spark.dataSource.register(JobSource)
     return spark.readStream.format(JobSource.name()).option("job", job.option()).load()
 
@@ -159,9 +159,10 @@ def wait(
 ) -> None:
     """Wait until the query ends, or stop it between two batches once asked to.
 
-    A stop is asked by the stop file too, else a busy query has no moment between two batches; a batch may see
-    the file before `asked_to_stop` is set. look: called about once a second. Raises the TideglassError that
-    ended it. KeyboardInterrupt stops it at once.
+    The stop file requests a stop, too: a busy query has no moment between two batches. A batch may see the
+    file before `asked_to_stop` is set. KeyboardInterrupt stops the query at once.
+    look: called about once a second.
+    Raises the TideglassError that ended the query.
     """
     try:
         while not query.awaitTermination(1):

@@ -66,9 +66,9 @@ class SourceOffset:
 
 @dataclass(frozen=True, slots=True)
 class ControlOffset:
-    """What the ingresses of topics have been told at the end of a batch.
+    """What the ingresses of topics know at the end of a batch.
 
-    ended: the input has.
+    ended: the input has ended.
     known: how many snapshots of each reference input count.
     replayed: all that an earlier run had read is read again.
     """

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 
 class QueryBooks:
-    """Reads what has been added since it was last asked; to be asked more often than every 100 batches."""
+    """Reads what Spark added since the last call. To be called more often than every 100 batches."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
@@ -29,7 +29,7 @@ class QueryBooks:
         return found
 
     def count_tasks(self) -> float:
-        """Seconds all tasks of the query have run, those of jobs under way left out."""
+        """Seconds all tasks of the query have run, without those of jobs under way."""
         context = SparkSession.active().sparkContext
         tracker = context.statusTracker()
         store = cast("Any", context)._jsc.sc().statusStore()

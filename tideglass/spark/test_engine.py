@@ -21,9 +21,9 @@ from tideglass.spark.key_numbers import key_numbers
 from tideglass.spark.query import QueryOptions, start, wait
 from tideglass.spark.session.spark_session import local_session
 
-#: A batch costs about as much as all its rows do; two of them show that a cut changes nothing.
+#: A batch costs about as much as all its rows; two show that a cut changes nothing.
 BATCHES = 2
-#: Tasks of a batch, and cores of a session that is not there yet.
+#: Tasks of a batch, and cores of a new session.
 TASKS = 2
 
 
@@ -35,8 +35,12 @@ def run_on_spark(
 ) -> Mapping[str, list[pa.Table]]:
     """The rows of every output, after the inputs have been read in about `batches` batches and flushed.
 
-    inputs: rows per input of the topology, by its name there. A Spark session that is already there is
-    used, else one is started, which the next call finds. Raises EvaluationError for a row that fails.
+    The Spark session of this process is used; the first call starts it.
+    topology: the query.
+    inputs: rows per input of the topology, by its name there.
+    batches: about how many batches read them.
+    references: reference data.
+    Raises EvaluationError for a row that fails.
     """
     spark = local_session(TASKS)
     received: list[Message] = []

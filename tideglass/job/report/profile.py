@@ -38,7 +38,13 @@ OUTSIDE = "Spark: starting Python, shuffle, state store"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a time: its seconds, its percentage of the whole, how often it was entered (if counted)."""
+    """A part of a time.
+
+    name: of the part.
+    seconds: how long.
+    percent: of the whole.
+    calls: how often it was entered; None if that was not counted.
+    """
 
     name: str
     seconds: float
@@ -68,8 +74,10 @@ class LevelTimes:
 class Profile:
     """The profile of a run, filled while it goes on.
 
-    phases: per batch, seconds by phase; they add up to the batch. levels: of all batches, 0 is the
-    scan. run_seconds: what Spark counts as run time of all tasks, None where there is no Spark.
+    topology: the query.
+    phases: per batch, seconds by phase; they add up to the batch.
+    levels: the tasks of all batches, by level; 0 is the scan.
+    run_seconds: what Spark counts as run time of all tasks; None without Spark.
     """
 
     topology: Topology

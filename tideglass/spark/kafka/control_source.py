@@ -1,8 +1,8 @@
-"""The control source: what the ingresses of topics cannot see for themselves comes to them as messages.
+"""The control source sends the ingresses of topics what they cannot see for themselves.
 
-Everything is read again, so that all inputs go on to what is new in one batch; the input has ended; so many
-snapshots of reference data count. Spark logs the offset of the source, so a batch that runs again has the
-same messages.
+REPLAYED: everything is read again, so all inputs go on to new events in one batch. END: the input has ended.
+KNOWN: so many snapshots of reference data count. Spark logs the offset of the source, so a batch that runs
+again has the same messages.
 """
 
 from __future__ import annotations

@@ -45,10 +45,14 @@ def kafka(
 ) -> FrameInput:
     """A topic as an input of `tideglass.query`.
 
+    spark: the session.
+    topic, bootstrap_servers: which topic, and where.
+    format: of a message.
     options: of Spark's Kafka source, as `startingOffsets`, `maxOffsetsPerTrigger`, `kafka.security.protocol`.
     create_time: take the producers' stamps for arrival times where the broker does not set its own.
-    delimiter: of CSV. avro_schema: of plain Avro messages, as JSON text; without it they are object
-    containers. finished: what the topic holds now (or up to `endingOffsets`), not a stream.
+    delimiter: of CSV.
+    avro_schema: of plain Avro messages, as JSON text; None: messages are object containers.
+    finished: what the topic holds now (or up to `endingOffsets`), not a stream.
     Raises InputError for a schema that is none, TideglassError without the connector.
     """
     if format == "avro" and avro_schema is not None:
@@ -122,7 +126,7 @@ def source_options(
 def starting_options(
     declared: TopicInput, topic: str, offsets: Mapping[str, int] | None, *, finished: bool
 ) -> dict[str, str]:
-    """The topic's options of Spark's source, with where it begins; `offsets` stand before all they say."""
+    """The topic's options of Spark's source, and where it begins; `offsets` override them."""
     if offsets is None:
         return {
             "startingOffsets": declared.starting or ("earliest" if finished else "latest"),

@@ -20,7 +20,7 @@ _CLIENT = "kafka."
 def held_partitions(
     spark: SparkSession, declared: TopicInput, from_ms: int | None
 ) -> dict[int, HeldPartition]:
-    """What the topic holds, by partition. from_ms: the time `HeldPartition.found` is of; None: of none.
+    """What the topic holds, by partition. from_ms: the time that `HeldPartition.found` is for; None: none.
 
     Raises InputError when the broker does not answer or has no such topic, ProjectError for a variable of
     the environment that is not set.

@@ -1,4 +1,4 @@
-"""Topics as outputs: the records of a batch are written by Spark's own connector, from where they lie."""
+"""Topics as outputs: Spark's connector writes the records of a batch from where they are."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def write_records(
 ) -> None:
     """Write a batch's RECORDS to their topics. A batch that runs again is written again.
 
-    messages: those of the batch, which tell what there is to write. options: of Spark's writer, by ordinal of
-    the output.
+    messages: those of the batch, which say what there is to write.
+    options: of Spark's writer, by ordinal of the output.
     """
     for ordinal in sorted({each.target for each in messages if each.kind is Kind.RECORDS}):
         _write(batch.where(_is_records() & (fn.col("target") == ordinal)), options[ordinal])

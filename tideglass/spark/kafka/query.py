@@ -3,11 +3,10 @@
     topics ──mapInArrow──▶ chunks ──ingress──┐
     files  ──the job's own source────────────┴▶ stage 1 … n ──▶ the driver's commit
 
-A live input has no end of its own. A run that is to end reads what is there and is then started once more
-with `ending`, which reads what came meanwhile and ends every input in one last batch. A run that reads again
-what the run before had read is told by a file that all of it is read. What the ingresses cannot see for
-themselves comes to them through a source of its own, whose offset Spark logs: that everything is read again,
-so that all inputs go on to what is new in one batch, the end, and which snapshots of reference data count.
+A topic has no end of its own. A run that is to end reads what is there; its query is then started once more
+with `ending`, reads what came meanwhile and ends every input in one last batch. When a run reads events
+again, a file says that all of them are read. The control source (`spark.kafka.control_source`) sends the
+ingresses what they cannot see for themselves.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
     # A recording has no idle time; and with timers that are served a run that is to end never would.
     reports_idle = idles(job.topology) and not job.finished
     idle_ms = max(1, round(job.idle_seconds * 1000)) if reports_idle else None
-    timers = has_timers(Path(options.checkpoint))  # a run that was to go on may be finished by another
+    timers = has_timers(Path(options.checkpoint))  # the run that made them may not have been one to end
     messages = ingressed(
         job.topology,
         inputs,
