@@ -107,7 +107,8 @@ def _input_words(project: Project, name: str) -> str:
         return f"reference data of a database, {found.sql.refresh}"
     if found is None or found.path is None:
         origin = found.origin if found else "not in the project"
-        return f"{origin}: name files with --input {name}=PATH"
+        live = ", or run it with --live" if found is not None and found.live is not None else ""
+        return f"{origin}: name files with --input {name}=PATH{live}"
     if found.unreadable is not None:
         return f"cannot be read: name files with --input {name}=PATH"
     words = f"{found.file_format or 'json'} {project_relative(found.path, project.folder)}"

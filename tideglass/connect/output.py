@@ -1,4 +1,4 @@
-"""What a job asks of an output, whatever stands behind it; an output of a new kind is one class.
+"""What a job asks of an output, of whatever kind; an output of a new kind is one class.
 
 in the tasks   stage(rows) ──▶ a table for the driver
 on the driver  check, clear ──▶ publish, batch by batch ──▶ (a later run) withdraw
@@ -35,9 +35,9 @@ class OutputConnector(Protocol):
 
     @property
     def kafka_options(self) -> Mapping[str, str] | None:
-        """Options of Spark's Kafka writer, where that writes what `stage` gives; else None.
+        """Options of Spark's Kafka writer, where it writes what `stage` returns; else None.
 
-        `stage` then gives the columns key, value and partition, and `publish` is not called. A value may
+        `stage` then returns the columns key, value and partition, and `publish` is not called. A value may
         refer to the environment (`${NAME}`).
         """
         return None
@@ -58,7 +58,7 @@ class OutputConnector(Protocol):
         ...
 
     def withdraw(self, after: Batch) -> None:
-        """Remove what is visible of later batches of that generation: a new generation gives it again."""
+        """Remove what is visible of later batches of that generation: a new generation emits it again."""
 
     def identity(self, directory: Path) -> Mapping[str, Any]:
         """What tells this output from another, as JSON, for the manifest in `directory`. Holds no secrets."""

@@ -1,4 +1,4 @@
-"""What a job asks of an input, whatever stands behind it; an input of a new kind is one class.
+"""What a job asks of an input, of whatever kind; an input of a new kind is one class.
 
 on the driver    partitions, latest ──▶ positions of the next batch; seek, place_of, gone ──▶ a start
 in the tasks     read(partition, from, to) ──▶ chunks of events

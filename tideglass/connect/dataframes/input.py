@@ -1,6 +1,6 @@
 """Rows of a DataFrame as events: the columns Spark hands over become chunks, one per input partition.
 
-The columns go through the decoder of Parquet files, so that a value is the same whichever way it came;
+The columns go through the decoder of Parquet files, so that a value is the same in a file and in a DataFrame;
 so does a column of messages, whose payloads are the events, through those of files of their format.
 """
 
@@ -108,7 +108,7 @@ def chunks_of_frame(
 def in_order(chunks: list[FrameChunk], next_offset: int) -> tuple[list[Chunk], int]:
     """A partition's chunks of one batch by offset, else by arrival time and then as they appeared.
 
-    Also the offset of the event to come, where offsets are counted here.
+    Also the offset of the next event, where offsets are counted here.
     """
     ordered = [each.chunk for each in sorted(chunks, key=lambda each: each.order)]
     if not ordered:

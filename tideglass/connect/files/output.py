@@ -4,7 +4,7 @@ A task writes its rows to the hidden folder `_staging`; the driver renames what 
 `part-<batch>-<part>.<format>`. The final name does not tell the attempt, so a batch that is run again
 replaces what it had written; other files of the same batch, and what dead attempts left, are removed.
 A job that begins anew counts its batches anew: from its second beginning (generation) on, names start with
-`part-g<generation>-<batch>-`, which sorts behind those of the earlier ones.
+`part-g<generation>-<batch>-`, which sorts after those of earlier generations.
 """
 
 from __future__ import annotations

@@ -366,7 +366,7 @@ def _refused_rows(
 def read_avro(
     piece: FilePiece, file: ByteReader, fields: Fields, level: str
 ) -> Iterator[tuple[Decoded, int]]:
-    """The events of an object container; where it breaks off, what stands behind counts as one refusal."""
+    """The events of an object container; where it breaks off, what follows counts as one refusal."""
     place = 0
     blocks = container_blocks(cast("Any", file))
     while True:

@@ -33,17 +33,17 @@ class Generation:
 
     @property
     def title(self) -> str:
-        """What tells it from the others."""
+        """What distinguishes it from the other files of the name."""
         return self.name if self.number == 1 else f"{self.name}#{self.number}"
 
 
 def mark_of(piece: Piece) -> FileMark | None:
-    """The mark a piece of a position has, from the version on that gives them."""
+    """The mark of a piece; None if an earlier version of tideglass has read it."""
     return None if piece.mark is None else FileMark.of_text(piece.mark)
 
 
 def generations(position: Position) -> tuple[list[Generation], list[Generation]]:
-    """The generations in the order they were begun, and for each piece the one it belongs to."""
+    """The generations in the order in which they were first read, and the generation of each piece."""
     found: dict[str, list[Generation]] = {}
     order: list[tuple[str, int]] = []
     of_pieces: list[Generation] = []

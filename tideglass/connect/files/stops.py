@@ -1,6 +1,6 @@
 """How far a file can be read now: whole rows only, and about as many bytes as asked for.
 
-Lines are cut behind a line end, CSV behind a row, Parquet behind a row group. What cannot be read from its
+Lines are cut after a line end, CSV after a row, Parquet after a row group. What cannot be read from its
 middle (compressed files, Avro, JSON documents) is taken as a whole and once, as the service does with blobs
 (`asa.md` 6.1); while it may grow, a document is taken when it ends as one does.
 """
@@ -65,7 +65,7 @@ def _is_closed(path: str | Path, size: int) -> bool:
 
 
 def unread_bytes_of(path: Path, file_format: str, read_to: int | None, status: os.stat_result) -> int:
-    """Bytes of a file behind `read_to` (None: never read) that may hold rows."""
+    """Bytes of a file after `read_to` (None: never read) that may hold rows."""
     if has_groups(file_format):
         sizes = row_group_bytes(str(path), status.st_size, status.st_mtime_ns)
         return sum(sizes[read_to or 0 :])
@@ -130,7 +130,7 @@ def row_group_bytes(path: str, size: int, modified_ns: int) -> tuple[int, ...]:
 
 
 def _line_end_before(file: Any, begin: int, target: int) -> int | None:
-    """The place behind the last line end in [begin, target)."""
+    """The place after the last line end in [begin, target)."""
     stop = target
     while stop > begin:
         start = max(begin, stop - _BLOCK)

@@ -1,7 +1,7 @@
-"""Reading gzip up to where it breaks: everything that can be unpacked is given, and then what was wrong.
+"""Reading gzip up to where it breaks: everything that can be unpacked is returned, and then what was wrong.
 
-Python's own reader raises in the middle of a block and with it throws away what that block had already
-given, so that a file cut in its last byte would lose nearly all of its events.
+Python's own reader raises in the middle of a block and throws away what it had already unpacked of that
+block, so that a file cut in its last byte would lose nearly all of its events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ByteReader(Protocol):
 class Unpacked:
     """The content of a gzip file of one or more members, up to its end or to the first byte that is wrong.
 
-    broken: what is wrong, in words, once reading has come to it. whole: whether what was read so far ends
+    broken: what is wrong, in words, once reading has reached it. whole: whether what was read so far ends
     with a member that is right to its end; a last line is then whole without its line end.
     """
 
@@ -46,12 +46,12 @@ class Unpacked:
         self._ready = b""  # unpacked, but more than was asked for
         self._place = 0
         self._member: Any = None
-        self._member_ended = False  # whether a member has come to its end
+        self._member_ended = False  # whether a member has ended
         self.broken: str | None = None
         self.whole = True
 
     def readinto(self, buffer: Any, /) -> int:
-        """As many bytes as fit and are left; 0 at the end or behind the break."""
+        """As many bytes as fit and are left; 0 at the end or after the break."""
         view = memoryview(buffer).cast("B")
         filled = 0
         while filled < len(view):
@@ -86,7 +86,7 @@ class Unpacked:
         return self._place
 
     def _some(self, most: int) -> bytes:
-        """At least one and at most `most` bytes more; none at the end or behind the break."""
+        """At least one and at most `most` bytes more; none at the end or after the break."""
         if self._ready:
             unpacked, self._ready = self._ready[:most], self._ready[most:]
             return unpacked

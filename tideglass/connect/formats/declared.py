@@ -154,7 +154,7 @@ def _asked(expression: str, array: pa.Array) -> pa.Array:
 
 
 def _patched(payload: pa.Array, name: str, array: pa.Array, type_: Type) -> pa.Array:
-    """The events with the converted values in place of those they came with."""
+    """The events with the converted values in place of the original ones."""
     shown = texts_of_ticks(array) if type_ is Type.DATETIME else array
     key = "'" + name.replace("'", "''") + "'"
     patched = f"CAST(json_merge_patch(CAST(p AS JSON), json_object({key}, x)) AS VARCHAR)"

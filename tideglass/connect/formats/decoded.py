@@ -1,4 +1,4 @@
-"""What a decoder is asked for and what it gives: columns of typed values, and events it refused."""
+"""What a decoder is asked for and what it returns: columns of typed values, and events it refused."""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def decode_messages(
 ) -> tuple[Decoded, Ints]:
     """The events of messages (binary, or text), and the message of each event by its `$line`.
 
-    A message without a payload holds no event. What is refused tells the first message, not event, of it.
+    A message without a payload holds no event. A refusal names the first message it
+    concerns, not the first event.
     """
     decode = cast("DecodeMessages", function(FORMATS[payload.format].messages or ""))
     return decode(payloads, payload, fields, level)

@@ -2,7 +2,7 @@
 
 Every snapshot is stored as a Parquet file before it is used, so that a run that reads events again meets
 the table as it was. `@snapshotTime`, `@deltaStartTime` and `@deltaEndTime` in a query stand for instants.
-A delta query answers with the columns of the snapshot and `_operation_`: 1 for a row that has come, 2 for
+A delta query answers with the columns of the snapshot and `_operation_`: 1 for a row that was added, 2 for
 one that is gone; a row that has changed is both.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pq = cast("Any", pyarrow.parquet)
 
 OPERATION = "_operation_"
-#: The service gives a query no longer (`asa.md` 6.3).
+#: The service allows a query no longer (`asa.md` 6.3).
 TIMEOUT_MS = 60_000
 
 _PARAMETER = re.compile(r"@(snapshotTime|deltaStartTime|deltaEndTime)\b", re.IGNORECASE)
@@ -123,7 +123,7 @@ class SqlReference:
             ) from error
 
     def _changed(self, before: pa.Table, delta: pa.Table) -> pa.Table:
-        """The rows of before with those that have come, without those that are gone."""
+        """The earlier rows with those added and without those removed."""
         missing = [name for name in (*before.column_names, OPERATION) if name not in delta.column_names]
         if missing:
             raise InputError(

@@ -24,7 +24,7 @@ class FileReference:
         return self.spec.name
 
     def look(self, known: Sequence[FileSnapshot], now_ticks: int | None) -> list[FileSnapshot]:
-        """Snapshots that have come since the last known one, by the times from which they hold.
+        """Snapshots that have appeared since the last known one, by the times from which they hold.
 
         One that is older than a known one is ignored. now_ticks: none is looked for before its time; None
         takes all. Raises InputError where there is none at all.

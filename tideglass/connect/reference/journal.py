@@ -40,7 +40,7 @@ class ReferenceInput(Protocol):
     def spec(self) -> ReferenceSpec: ...
 
     def look(self, known: Sequence[FileSnapshot], now_ticks: int | None) -> list[FileSnapshot]:
-        """Snapshots that have come since the last known one; see `References.find`."""
+        """Snapshots that have appeared since the last known one; see `References.find`."""
         ...
 
 

@@ -1,8 +1,8 @@
 """The snapshots of all reference inputs of a job, and how many of them are known at a time (`asa.md` 6.3).
 
-Snapshots of an input come in the order of the times from which they hold, and their list only grows. A
-batch tells which of them count by their number alone, which is journaled with it, so a batch that runs
-again meets the same snapshots however many have come since.
+Snapshots of an input appear in the order of the times from which they hold, and their list only grows. A
+batch says by a number alone how many of them count, which is journaled with it, so a batch that runs
+again meets the same snapshots however many have appeared since.
 """
 
 from __future__ import annotations

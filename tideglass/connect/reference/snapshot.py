@@ -38,7 +38,7 @@ class ReferenceSnapshot(Protocol):
     def effective_ticks(self) -> int: ...
 
     def read(self, name: str, fields: Fields, level: str) -> pa.Table:
-        """The rows as the decoder of a stream gives them. Raises InputError that names a broken row."""
+        """The rows as the decoder of a stream returns them. Raises InputError that names a broken row."""
         ...
 
 

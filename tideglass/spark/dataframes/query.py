@@ -248,12 +248,15 @@ def ingressed(
 ) -> DataFrame:
     """The inputs after their policies: messages for the stages and the driver.
 
-    inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to, if that is
-    to be seen to. idle_ms: how often idle time is reported; None: never. control: messages that tell the
-    ingresses what they do not see. begins: by input, where its state begins; of one that is absent nothing
-    is known before. known: the snapshots that count where none is told of. profile: every task says where
-    its time went. peers: what several ingresses of one input tell each other; None: each input has one.
-    timers: Spark keeps timers, whether or not idle time is reported; None: if it is.
+    inputs: by the topology's names, checked.
+    job: what the state in a checkpoint must belong to; None: it is not checked.
+    idle_ms: how often idle time is reported; None: never.
+    control: messages for the ingresses on what they cannot see, as the end of the input.
+    begins: by input, where its state begins; an input that is absent begins without state.
+    known: the snapshots that count where no control message names them.
+    profile: every task reports where its time went.
+    partition_watermarks: what several ingresses of one input share; None: each input has one ingress.
+    timers: whether Spark keeps timers; None: if idle time is reported.
     """
     numbers = ingress_numbers(topology, inputs, shared=partition_watermarks is not None)
     chunks = [_chunks(each, name, numbers[name], topology, profile) for name, each in inputs.items()]

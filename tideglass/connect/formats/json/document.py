@@ -2,7 +2,7 @@
 
 An event is an object, alone or as an element of an array. Brackets of arrays, commas, line ends and blanks
 between events are layout. What is neither is a broken part, to be refused: it goes to the next comma, line
-end or array bracket between events, and to the next object if it comes behind one.
+end or array bracket between events, and to the next object if it follows one.
 
     [{"n":1}, oops, {"n":2}]      three parts
     {"n":3}{"n":4} {"n":5} oops   three parts, the last of them broken
@@ -35,8 +35,10 @@ _BLANK_OR_COMMA = BLANKS + b","
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts [starts[i], stops[i]) of some bytes; behind `done` nothing is told apart yet.
+    """The events of some bytes, as far as they are found.
 
+    starts, stops: event i is the bytes [starts[i], stops[i]).
+    done: how far the bytes are searched.
     inside: whether an array is open at `done`.
     """
 
@@ -257,7 +259,7 @@ class _Closing:
         return True
 
     def resumed(self, place: int) -> int | None:
-        """Where the first line behind a place begins that is not a part of what begins there."""
+        """Where the first line after a place begins that is not a part of what begins there."""
         indent = _indent(self._text, place)
         later = self._lines[np.searchsorted(self._lines[:, 0], place, side="right") :]
         found = np.flatnonzero(later[:, 1] <= indent)

@@ -80,7 +80,7 @@ def plain_columns(texts: pa.Array, names: Sequence[str]) -> Typed | None:
 
 
 def _texts(address: int, spans: Ints, nulls: Mask | None) -> pa.Array:
-    """The pieces of memory behind an address, given as place and length in one number, as strings."""
+    """The pieces of memory after an address, each a place and a length in one number, as strings."""
     from tideglass.connect.formats.json import fast_pass
 
     bounds = np.zeros(len(spans) + 1, np.int32)

@@ -2,7 +2,7 @@
 
 The code is kept on disk beside this module, or in the user's cache; where it is not there yet, making it
 takes some seconds (`tideglass prepare` does it once). Only what numba can compile is written here. Places
-are addresses in memory, so that a call hands on a few numbers instead of arrays; nothing behind `end` is
+are addresses in memory, so that a call hands on a few numbers instead of arrays; nothing after `end` is
 read.
 """
 
@@ -126,7 +126,7 @@ def _string_end(at: int, end: int) -> int:
 
 @compiled
 def _digits_end(at: int, end: int, whole: Any) -> tuple[int, Any]:
-    """The place behind the digits at `at`, and `whole` with them appended."""
+    """The place after the digits at `at`, and `whole` with them appended."""
     while at + 8 <= end:
         word = _word(at)
         if (word & _HALVES) != _ZEROS or ((word + _SIXES) & _HALVES) != _ZEROS:
@@ -143,9 +143,9 @@ def _digits_end(at: int, end: int, whole: Any) -> tuple[int, Any]:
 
 @compiled
 def _number_end(at: int, end: int) -> tuple[int, int, int, bool]:
-    """The place behind a number; _NO if it is none, or an integer that may be outside int64.
+    """The place after a number; _NO if it is none, or an integer that may be outside int64.
 
-    Besides: its digits as an integer, with its sign; how many are behind the point, _NO of an integer; and
+    Besides: its digits as an integer, with its sign; how many are after the point, _NO of an integer; and
     whether it must be read from its text.
     """
     sign = -1 if _byte(at) == _MINUS else 1
@@ -179,7 +179,7 @@ def _number_end(at: int, end: int) -> tuple[int, int, int, bool]:
 
 @compiled
 def _word_end(at: int, end: int) -> int:
-    """The place behind true, false or null; _NO if there is none of them."""
+    """The place after true, false or null; _NO if there is none of them."""
     if at + 4 > end:
         return _NO
     first, second, third, fourth = _byte(at), _byte(at + 1), _byte(at + 2), _byte(at + 3)
@@ -194,7 +194,7 @@ def _word_end(at: int, end: int) -> int:
 
 @compiled
 def _scalar_end(at: int, end: int) -> int:
-    """The place behind a string, number or word; _NO if it is none."""
+    """The place after a string, number or word; _NO if it is none."""
     if at >= end:
         return _NO
     byte = _byte(at)
@@ -208,7 +208,7 @@ def _scalar_end(at: int, end: int) -> int:
 
 @compiled
 def _key_end(at: int, end: int) -> int:
-    """The place behind the colon of a key; _NO if there is no key."""
+    """The place after the colon of a key; _NO if there is no key."""
     if at >= end or _byte(at) != _QUOTE:
         return _NO
     at = _string_end(at + 1, end)
@@ -220,7 +220,7 @@ def _key_end(at: int, end: int) -> int:
 
 @compiled
 def _container_end(at: int, end: int) -> int:
-    """The place behind a record or array nobody asks for; _NO if it is not plain."""
+    """The place after a record or array nobody asks for; _NO if it is not plain."""
     records, depth = 0, 0  # of the containers around us a bit says whether it is a record
     while True:
         # Here a value begins.

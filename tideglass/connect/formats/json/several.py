@@ -32,7 +32,7 @@ _NO_EVENT = re.compile(rb"(?:\xEF\xBB\xBF)?\s*(?:\[\s*\]\s*)*")
 def decode_lines(texts: pa.Array, begins: Ints, fields: Fields, level: str = "1.2") -> Decoded:
     """The events on lines that begin at `begins`; `$line` of an event is where it begins on its line.
 
-    Each line is taken by itself: brackets of an array, and commas, may stand before and behind the events on
+    Each line is taken by itself: brackets of an array, and commas, may stand before and after the events on
     it. Of a line that holds nothing but an object, or nothing one can read, `$line` is where it begins.
     """
     decoded = decode_json(texts, fields, level, begins, one_line_each=True)
@@ -165,7 +165,7 @@ class _Lines:
         return match
 
     def parts(self) -> _Parts:
-        """The parts of lines on which every bracket is closed, so that they can be told apart at once."""
+        """The parts of lines on which every bracket is closed, so that they can be separated at once."""
         found = parts_of(self.data)
         texts, starts = found.texts(self.data)
         line_of = np.searchsorted(self.bounds, starts, side="right") - 1

@@ -1,9 +1,9 @@
 """Where the events are in JSON bytes: one per line, or the elements of a document (`asa.md` 5.3, 10.1).
 
-A line may hold several: an array, or objects one behind the other; brackets and commas around objects are
+A line may hold several: an array, or objects one after the other; brackets and commas around objects are
 layout. A document is an array over several lines, objects joined by commas (result files of local runs), or
 objects one after the other, each over as many lines as it likes; whatever follows belongs to it.
-`json_document` tells the events of both apart.
+`json.document` separates the events of both.
 """
 
 from __future__ import annotations
