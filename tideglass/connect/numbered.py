@@ -1,6 +1,6 @@
 """Inputs whose events are numbered: rows of a table by a growing id, entries of a log, items of a list.
 
-A class of such an input says which partitions there are, how far each goes, and reads rows by their
+A class of such an input knows which partitions there are, how far each goes, and reads rows by their
 numbers. From that follow batches, a restart to the event, and a start in the middle.
 """
 
@@ -28,11 +28,11 @@ class NumberedInput(StreamInput, Protocol):
     """
 
     def columns(self) -> FrameSpec:
-        """Which columns of `rows` say the number (`offset`, required), arrival and payload of an event."""
+        """The columns of `rows` with the number (`offset`, required), arrival and payload of an event."""
         ...
 
     def partitions(self) -> Sequence[str]:
-        """Names of the partitions that exist now; one unless a class says otherwise."""
+        """Names of the partitions that exist now; one unless a class overrides it."""
         return [ALONE]
 
     def end(self, partition: str) -> int:

@@ -1,4 +1,4 @@
-"""What a user says about an input or an output, checked once, as plain data."""
+"""The description of an input or an output by a user, checked once, as plain data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FormatName = Annotated[str, AfterValidator(_known_format)]
 
 
 class Arrival(BaseModel):
-    """The payload field that says when an event arrived, instead of its file's modification time.
+    """The payload field with the arrival time of an event, instead of its file's modification time.
 
     path: names from the top of the event downwards. format: how a text or number is to be read; a
     datetime needs none.
@@ -45,7 +45,7 @@ class InputSpec(BaseModel):
 
     name: of the input in the query.
     path: what is read.
-    format: of all files; None: as their names tell.
+    format: of all files; None: by their names.
     partitions: each sub-folder is a partition of its own, or all files are one.
     arrival: the payload field with the arrival time; None: events arrive when their file was last changed.
     delimiter: of CSV.
@@ -74,7 +74,7 @@ class InputSpec(BaseModel):
 
     @model_validator(mode="after")
     def _copies_of_one_file(self) -> InputSpec:
-        """A copy that is being made cannot be told from a file that is new, so it must not be listed."""
+        """A copy that is being made looks like a file that is new, so it must not be listed."""
         if self.rotation == "copytruncate" and (self.path.is_dir() or "*" in self.path.name):
             raise ValueError(
                 f"the rotation copytruncate is of one file, and {self.path} names several; name the file"
@@ -82,7 +82,7 @@ class InputSpec(BaseModel):
         return self
 
     def identity(self, directory: Path) -> dict[str, Any]:
-        """What tells this input from another, as JSON, for the manifest in `directory`."""
+        """What identifies this input, as JSON, for the manifest in `directory`."""
         return _identity(self, directory)
 
 
@@ -90,8 +90,8 @@ class SqlSpec(BaseModel):
     """A reference input that queries a database; see `connect.reference.database`.
 
     connection: a URI of PostgreSQL.
-    snapshot_query: gives the whole table.
-    delta_query: gives what has changed since a time; None where the table is always read whole.
+    snapshot_query: returns the whole table.
+    delta_query: returns what has changed since a time; None where the table is always read whole.
     refresh: once, or every `interval_seconds` by one query or the other.
     interval_seconds: from one reading to the next.
     """
@@ -111,7 +111,7 @@ class ReferenceSpec(BaseModel):
     name: of the input in the query.
     path: the file, or a path with {date} and {time}; None where a database is queried.
     date_format, time_format: what {date} and {time} stand for in the path.
-    format: of all files; None: as their names tell.
+    format: of all files; None: by their names.
     delimiter: of CSV.
     sql: the queries; None for files.
     bounds: where the files may lie, links followed. No part of what the input is.
@@ -129,7 +129,7 @@ class ReferenceSpec(BaseModel):
     bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
 
     def identity(self, directory: Path) -> dict[str, Any]:
-        """What tells this input from another, as JSON, for the manifest in `directory`."""
+        """What identifies this input, as JSON, for the manifest in `directory`."""
         return _identity(self, directory)
 
 

@@ -1,6 +1,6 @@
 """Documents: frozen dataclasses as JSON, for what crosses a process or outlives one.
 
-A `Document` codes one dataclass by the types of its fields: what is read is what the fields say, or an error
+A `Document` codes one dataclass by the types of its fields: what is read fits the fields, or it is an error
 that names the field. It holds the number of its format; one without a number has format 1. How an earlier
 format becomes the next one is written in `earlier`, and nowhere else. A field with a default may be left
 out, and a field this version does not know is ignored, so that adding a field needs no new format.
@@ -36,7 +36,7 @@ class Document(Generic[T]):
 
     of: the dataclass
     format: number of the format that is written; the next one when a reader of this one cannot read it
-    earlier: per earlier format, what makes its content that of the next; may change the content it is given
+    earlier: per earlier format, what makes its content that of the next; may change the content it gets
     """
 
     of: type[T]
@@ -48,7 +48,7 @@ class Document(Generic[T]):
         return {FORMAT: self.format, **to_plain(value)}
 
     def of_plain(self, content: object) -> T:
-        """What `plain` was given, of this format or an earlier one. Raises ValueError for anything else."""
+        """The value of `plain`, in this or an earlier format. Raises ValueError for anything else."""
         if not isinstance(content, dict):
             raise ValueError("it is no JSON object")
         found = dict(cast("dict[str, Any]", content))
@@ -67,7 +67,7 @@ class Document(Generic[T]):
         return json.dumps(self.plain(value), separators=(",", ":"), sort_keys=True).encode()
 
     def of_body(self, body: bytes) -> T:
-        """What `body` was given. Raises ValueError for anything else."""
+        """The value `body` was made of. Raises ValueError for anything else."""
         return self.of_plain(json.loads(body))
 
     def text(self, value: T, indent: int | None = None) -> str:
@@ -75,7 +75,7 @@ class Document(Generic[T]):
         return json.dumps(sealed(self.plain(value)), indent=indent)
 
     def of_text(self, text: str | bytes) -> T:
-        """What `text` was given. Raises ValueError for anything else, and for another checksum."""
+        """The value `text` was made of. Raises ValueError for anything else, and for another checksum."""
         return self.of_plain(unsealed(json.loads(text)))
 
 
@@ -93,7 +93,7 @@ class Plain(Generic[T]):
         return json.dumps(to_plain(value), separators=(",", ":"), sort_keys=True).encode()
 
     def of_body(self, body: bytes) -> T:
-        """What `body` was given. Raises ValueError for anything else."""
+        """The value `body` was made of. Raises ValueError for anything else."""
         return of_plain(self.of, json.loads(body))
 
 
@@ -107,7 +107,7 @@ def to_plain(value: object) -> Any:
 
 
 def of_plain(of: Any, content: object) -> Any:
-    """The value of a type that `to_plain` was given. Raises ValueError for anything else.
+    """The value of a type that `to_plain` has coded. Raises ValueError for anything else.
 
     >>> of_plain(Mapping[int, tuple[int, ...]], {"1": [2, 3]})
     {1: (2, 3)}

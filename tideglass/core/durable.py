@@ -4,8 +4,8 @@ What these functions have written is on the disk when they return, so neither a 
 loss leaves half of it, or an empty file under the final name. A file that is only for people may be replaced
 without waiting for the disk (`synced=False`).
 
-A document or a line can carry a checksum of its content (`sealed`), which tells a damaged one from a whole
-one. What was written without a checksum, by an earlier version, is taken as it is.
+A document or a line can carry a checksum of its content (`sealed`), which distinguishes a damaged one from a
+whole one. What was written without a checksum, by an earlier version, is taken as it is.
 """
 
 from __future__ import annotations
@@ -131,14 +131,14 @@ def unsealed(content: Any) -> dict[str, Any]:
     ({'rows': 1}, {'rows': 1})
     >>> unsealed({**sealed({"rows": 1}), "rows": 3})
     Traceback (most recent call last):
-    ValueError: its content is not what its checksum says
+    ValueError: its content does not fit its checksum
     """
     if not isinstance(content, dict):
         raise ValueError("it is no JSON object")
     found = dict(cast("dict[str, Any]", content))
     checksum = found.pop(CHECKSUM, None)
     if checksum is not None and checksum != _checksum(found):
-        raise ValueError("its content is not what its checksum says")
+        raise ValueError("its content does not fit its checksum")
     return found
 
 

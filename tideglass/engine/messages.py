@@ -19,8 +19,8 @@
 DATA, WATERMARK, SUBSTREAMS and KNOWN are for one key group of one level; a level passes on what is for a
 later one.
 CHUNK, END and REPLAYED exist only where the scan is no part of the source: with inputs that are DataFrames;
-there an ingress, too, is told of KNOWN, when it changes. The chunk of RECORDS goes to the broker from where
-it lies; the driver is told their number.
+there an ingress, too, gets KNOWN, when it changes. The chunk of RECORDS goes to the broker from where
+it lies; the driver gets their number.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class Message:
 
     key_group: the receiver; 0 for the driver.
     level: of the receiver; the driver is one past the last.
-    kind: says what target and body are.
+    kind: decides what target and body are.
     target: see the table above; 0 where there is none.
     sender: a scan as `input/partition`, an ingress or a key group; of chunks with a number that orders them.
-    body: as the table above says.
+    body: as in the table above.
     """
 
     key_group: int
@@ -100,7 +100,7 @@ def failure(topology: Topology, sender: str, error: EvaluationError) -> Message:
 
 
 def raise_failure(messages: Iterable[Message]) -> None:
-    """Raises the first EvaluationError that some task told of, if any."""
+    """Raises the first EvaluationError that some task reported, if any."""
     for message in messages:
         if message.kind is Kind.FAILED:
             raise EvaluationError(message.body.decode())

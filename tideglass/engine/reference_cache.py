@@ -1,6 +1,6 @@
 """Joins with reference data inside a task: which snapshot a row meets, one copy of each per process.
 
-A worker process keeps the tables it has read and indexed for the batches to come. That is memory, not
+A worker process keeps the tables it has read and indexed for later batches. That is memory, not
 state: what a batch sees follows from its rows and from how many snapshots were known when it began.
 """
 

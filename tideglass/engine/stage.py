@@ -1,7 +1,7 @@
 """A stage: the operators of one level, run over one batch for one sender (scan task or key group).
 
-It knows neither driver. In come rows and progress per entry operator; out go rows for other levels, rows for
-outputs, and the progress at each exit.
+It knows neither driver. Its input is rows and progress per entry operator; its output is rows for other
+levels, rows for outputs, and the progress at each exit.
 """
 
 from __future__ import annotations
@@ -107,9 +107,8 @@ class Stage:
         entries: rows per ScanOp or ReceiveOp id.
         progress: of each of these; an entry without progress does not run (a scan task runs its own readers).
         state_of: the state of an operator, by its id.
-        known: how many snapshots of each reference input count in this batch.
-        Raises EvaluationError with its place for a row that fails, or, if the topology says so, leaves it out
-        and counts it.
+        known: how many snapshots of each reference input count in this batch. Raises EvaluationError with
+        its place for a row that fails, or, if the topology allows it, leaves it out and counts it.
         """
         result = StageResult(progress=dict(progress))
         rows: dict[int, list[pa.Table]] = {

@@ -1,9 +1,9 @@
 """Idle periods as a run saw them, so that a run that reads the same events again sees the same ones.
 
-While a partition is idle, its watermark follows an estimated arrival time (`asa.md` 1.5). The estimate comes
-from a clock, and the next event may prove it wrong: that event is then raised to a watermark ahead of its own
-arrival. So a replay must apply the estimates of the first reading, at the places where they were made; those
-of its own clock would change rows.
+While a partition is idle, its watermark follows an estimated arrival time (`asa.md` 1.5). The estimate is
+taken from a clock, and the next event may prove it wrong: that event is then raised to a watermark ahead of
+its own arrival. So a replay must apply the estimates of the first reading, at the places where they were
+made; those of its own clock would change rows.
 """
 
 from __future__ import annotations

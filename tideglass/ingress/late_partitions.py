@@ -6,7 +6,7 @@ pass is settled, so an older event of the new partition is out of order. As long
 order in which they arrived, this does not depend on where batches end.
 
 The rule is the same for every input. The ingress of a topic cannot read what others get in the same batch; it
-gives no events of earlier partitions, so that their watermarks are those of the batch before.
+has no events of earlier partitions, so that their watermarks are those of the batch before.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def late_partition_states(
 
     earlier_partitions: those that were known; without any, all are there from the beginning.
     fresh: by name, the number and the events of each. Of events that arrive at one time, those of the lesser
-        number come first.
+        number are first.
     """
     if not earlier_partitions:
         return {name: ScanState() for name in fresh}
@@ -78,7 +78,7 @@ class _Followed:
         self._waiting = [chunk.table for chunk in share.chunks if chunk.table.num_rows]
 
     def follow(self, at_ticks: int, number: int) -> None:
-        """Take all events that come before the first of another partition, in the order of arrival."""
+        """Take all events before the first of another partition, in the order of arrival."""
         side = "right" if self._share.number < number else "left"
         newest_ticks = max(each.last_arrival_ticks for each in self.ingress.values())
         while self._waiting:
@@ -97,7 +97,7 @@ class _Followed:
 
 
 def _first_arrival_ticks(chunks: Sequence[Chunk]) -> int:
-    """When a partition's first event arrived; it comes last if it gives none that says so."""
+    """When a partition's first event arrived; it is last if it has no such event."""
     tables = (chunk.table for chunk in chunks if chunk.table.num_rows)
     return next((int(_arrivals(table)[0]) for table in tables), AFTER_ALL_TICKS)
 

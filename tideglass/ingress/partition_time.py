@@ -5,7 +5,7 @@ A watermark has two sources, and is the later of the two (`asa.md` 1.5):
 * its **events**: the newest system timestamp so far, less the out-of-order tolerance. One value for the
   partition, or with OVER one for each substream;
 * its **floor**: newest (or, while it is idle, estimated) arrival, less the late tolerance. One value for the
-  partition, which floors all of its substreams (A-06), because no event to come can be placed before it.
+  partition, which floors all of its substreams (A-06), because no later event can get a time before it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Ingress:
 
     @property
     def watermark_ticks(self) -> int:
-        """The watermark that holds for every event to come, of any substream."""
+        """The watermark that holds for every later event, of any substream."""
         return max(self.event_watermark_ticks, self.floor_ticks)
 
     @property

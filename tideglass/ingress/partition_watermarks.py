@@ -43,7 +43,7 @@ class PartitionWatermarks:
         return self._load(batch - 1).get(input_name, {})
 
     def _load(self, batch: int) -> dict[str, Watermarks]:
-        """What was written after a batch. Raises StateError when it is lost: rows would come too late."""
+        """What was written after a batch. Raises StateError when it is lost: rows would be too late."""
         if batch < 0:
             return {}
         body = self.snapshots.load(_SENDER, batch)

@@ -47,8 +47,8 @@ class Decided:
     """A chunk after the policies: one entry per event, in the order of the chunk.
 
     system_timestamp_ticks: BEFORE_ALL_TICKS where the event was dropped.
-    arrival_time_ticks: as given, but never decreasing.
-    ingress: the state behind the chunk; its counters include those of the chunk.
+    arrival_time_ticks: the arrivals, raised where they ran backwards.
+    ingress: the state after the chunk; its counters include those of the chunk.
     """
 
     system_timestamp_ticks: Ints
@@ -76,7 +76,7 @@ def apply_policies(
 ) -> Decided:
     """Give every event of a chunk its system timestamp, or drop it, and move the watermark on.
 
-    The events are of one partition and come after those of `ingress`; how they are cut into chunks does not
+    The events are of one partition and follow those of `ingress`; how they are cut into chunks does not
     matter. An arrival that runs backwards is raised to the newest before it, and counted.
 
     valid: False where TIMESTAMP BY gave NULL or no datetime. Such an event, as one outside the years
@@ -106,7 +106,7 @@ def apply_policies(
         early = late = np.zeros(len(arrival), dtype=np.bool_)
     keyed = np.ones(len(arrival), dtype=np.bool_)
     if substreams is not None:
-        if substreams.dictionary.null_count:  # the other way an encoded array can say NULL
+        if substreams.dictionary.null_count:  # the other form of NULL in an encoded array
             substreams = pc.dictionary_encode(substreams.cast(pa.string()))
         keyed = np.asarray(pc.is_valid(substreams))
     counted = good & keyed & ~early
@@ -161,7 +161,7 @@ def apply_policies(
 
 
 def estimated_arrival_ticks(ingress: Ingress, elapsed_ticks: int, started_ticks: int | None) -> int | None:
-    """The arrival time of an event that came now, after `elapsed_ticks` of idle time.
+    """The arrival time of an event that arrived now, after `elapsed_ticks` of idle time.
 
     Idle time counts from the last event, or from `started_ticks` in a partition that has had none; None
     without either.
@@ -214,7 +214,7 @@ def _shifted(after_ticks: Ints, first_ticks: int) -> Ints:
 def _floors(arrival: Ints, first_ticks: int, lag_ticks: int | None) -> tuple[Ints, Ints]:
     """The partition's floor before and after each event; its own arrival counts from `after` on.
 
-    Whether an event meets its own arrival's floor cannot be told: after the late step it is not behind it.
+    Whether an event meets its own arrival's floor is not asked: after the late step it does not precede it.
     """
     if lag_ticks is None:
         after_ticks = np.full(len(arrival), first_ticks, dtype=np.int64)
@@ -236,7 +236,7 @@ def _scan_substreams(
     place_of_text = np.append(pc.index_in(texts, value_set=keys).fill_null(none).to_numpy(), none)
     codes = place_of_text[substreams.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)]
 
-    # The sort is stable, so within a key events stay in the order they came; 16-bit keys are radix-sorted.
+    # The sort is stable, so within a key events stay in the order of arrival; 16-bit keys are radix-sorted.
     order = np.argsort(codes.astype(np.uint16) if none < 2**16 else codes, kind="stable")
     codes_sorted = codes[order]
     first = np.ones(len(order), dtype=np.bool_)

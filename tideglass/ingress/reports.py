@@ -47,7 +47,7 @@ class PartitionReport:
     rejected: events the deserializer has refused.
     bytes: bytes read.
     errors: refused events of this batch by reason, at most some of them.
-    next_offset: no event to come has a lesser offset.
+    next_offset: no later event has a lesser offset.
     failed: rows left out since the generation began, by the number of the operator's state.
     readers: every reader of the input, in the order of the plan.
     quiet_until_ticks: arrival time estimated at the end of an idle period; None if there was none.

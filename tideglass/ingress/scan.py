@@ -108,7 +108,7 @@ class ScanState:
     ingress: per reader id.
     held: rows ahead of the watermark, by the number of their EmitOp's state.
     totals: what was read since the generation began.
-    next_offset: no event to come has a lesser one.
+    next_offset: no later event has a lesser one.
     failed: rows left out since the generation began, by the number of the operator's state.
     quiet_until_ticks: the arrival time estimated in the idle period since the last event; BEFORE_ALL_TICKS
         for none.
@@ -142,7 +142,7 @@ class ScanState:
 
     @property
     def has_events(self) -> bool:
-        """Whether any event has come."""
+        """Whether any event has arrived."""
         return self.last_arrival_ticks != BEFORE_ALL_TICKS
 
     def report(self, input_name: str, partition_name: str, *, final: bool) -> PartitionReport:
@@ -275,7 +275,7 @@ class Scan:
         idle_time: how long the partition has been idle at the end of the batch; None if it was not.
         idle_periods: those of an earlier reading of the same events, ascending by offset.
         emits: the driver is to emit the rows of the batch: no earlier run has.
-        final: the input has ended, so its watermark passes everything and all held rows come out.
+        final: the input has ended, so its watermark passes everything and all held rows are emitted.
         known: how many snapshots of each reference input count in the batch; None: of none.
         """
         known = known or {}

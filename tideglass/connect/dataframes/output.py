@@ -1,4 +1,4 @@
-"""Result rows as columns of fixed types, for whoever cannot take a type with each value.
+"""Result rows as columns of fixed types, for sinks that cannot take a type with each value.
 
 type                        Arrow                        value
 BIGINT, FLOAT, BIT          int64, double, bool          as it is

@@ -1,6 +1,6 @@
 """EventId: the name of an event, the same whenever and wherever it is read (`asa.md` 4.9).
 
-It says where the event comes from and nothing else: the input, the partition, and the place there, which is
+It names the source of the event and nothing else: the input, the partition, and the place there, which is
 the offset of a topic or of a column, or the file and the place in it. So batches, restarts and the other
 files of a folder do not change it.
 """

@@ -41,7 +41,7 @@ _ONLY = "0"  # name of the partition of an input that has one
 
 @dataclass(frozen=True, slots=True)
 class FileInput(StreamInput):
-    """A stream input of files, as an `InputSpec` says.
+    """A stream input of files, by its `InputSpec`.
 
     recorded: per partition, the pieces an earlier run has read. They are read first, in that order and cut
     as they were, so that an event has the same place and arrival time whenever it is read again.
@@ -94,7 +94,7 @@ class FileInput(StreamInput):
         names = list(dict.fromkeys(names))
         known = {name: list(position.get(name, [])) for name in names}
         waiting = {name: self._recorded_beyond(name, known[name]) for name in names}
-        if not any(waiting.values()):  # what is new comes when all partitions have been read as before
+        if not any(waiting.values()):  # new events follow when all partitions have been read as before
             waiting = {name: self._waiting(name, known[name]) for name in names}
         remaining_bytes = limit_bytes
         # Those with least to read first: what they leave of their share goes to the others.
@@ -134,7 +134,7 @@ class FileInput(StreamInput):
     ) -> Iterator[Chunk]:
         """The events of a partition between two of its positions, in order; the same at every call.
 
-        Raises InputError if a file is gone or shorter than the position says.
+        Raises InputError if a file is gone or shorter than the position.
         """
         for piece in self.pieces(partition, start, end):
             yield from read_piece(piece, fields, level)
@@ -309,7 +309,7 @@ class FileInput(StreamInput):
             raise changed(self.name, path, "was read as a whole, and has grown since")
 
     def _in_turn(self, partition: str, turns: Sequence[Generation]) -> Iterator[_FileProgress]:
-        """The same where files take turns under a name: what is left of earlier ones comes first."""
+        """The same where files take turns under a name: the rest of earlier ones is first."""
         latest = {turn.name: turn for turn in turns}
         seen: set[int] = set()
         following: list[str] = []
@@ -375,7 +375,7 @@ class FileInput(StreamInput):
                 known.append(Piece(each.name, each.begin, end, arrival_ticks, mark))
             taken += used
             if room is not None and room < each.unread_bytes:
-                break  # the rest of this file comes before anything of the next
+                break  # the rest of this file is read before anything of the next
         return taken
 
     def _next_stop(self, each: _Waiting, room: int | None) -> tuple[int, int]:
@@ -411,7 +411,7 @@ class _Waiting:
     path: where the file is.
     format: a name of FORMATS.
     begin: where reading goes on, in bytes or groups of rows.
-    arrival_ticks: when what is new arrived, if no event says its own time.
+    arrival_ticks: when what is new arrived, if no event has a time of its own.
     unread_bytes: how much there is to read.
     stop: where an earlier run has stopped; None: what is new is read as far as a batch may.
     begins: its turn under the name begins.

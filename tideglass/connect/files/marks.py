@@ -1,7 +1,7 @@
-"""Knowing a file again: a mark says which file was read under a name, how far, and what its bytes were.
+"""Knowing a file again: a mark holds which file was read under a name, how far, and what its bytes were.
 
-A name alone says little of a file that lives: it may be rewritten, cut, or be another one by now. What
-counts is the content, so that a copied or moved project goes on; the inode tells a file that was made again
+A name alone does not identify a file: it may be rewritten, cut, or be another one by now. The content
+counts, so that a copied or moved project goes on; the inode tells a file that was made again
 with the same beginning, and finds one that was renamed.
 """
 
@@ -69,7 +69,7 @@ class FileMark:
     def is_made_again(self, path: Path) -> bool:
         """Whether another file has taken the place of the one that was read, though in the same folder.
 
-        In another folder all files are others, and the content alone says whether they are the same.
+        In another folder all files are others, and the content alone decides whether they are the same.
         """
         return os.stat(path).st_ino != self.inode and os.stat(path.parent).st_ino == self.folder_inode
 

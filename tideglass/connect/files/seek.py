@@ -1,4 +1,4 @@
-"""Finding where in a partition of files the events that arrived from a given time on begin.
+"""Finding where in a partition of files the events that arrived from some time on begin.
 
 By an arrival field the events themselves are looked at, that one field of them, up to the first that
 arrived late enough; without one the files' modification times decide. What cannot be read from its middle
@@ -58,7 +58,7 @@ def place_of(source: FileInput, partition: str, pieces: Position, offset: int) -
 
 
 def _cut(source: FileInput, partition: str, piece: Piece, place: int) -> tuple[int, int]:
-    """Where to begin in a file so that the event at `place` is read, and the place that then comes first."""
+    """Where to begin in a file so that the event at `place` is read, and the place that is then first."""
     file_format = source.format_of(source.path_of(partition, piece.where))
     path = source.file_of(partition, piece)
     if has_groups(file_format):

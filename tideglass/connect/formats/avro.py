@@ -65,7 +65,7 @@ def checked_schema(text: str) -> str:
 def decode_avro(
     messages: Sequence[bytes | None], schema: str | None, fields: Fields, level: str = "1.2"
 ) -> tuple[Decoded, Ints]:
-    """The events of messages, and the message of each event by its `$line`; refusals tell messages.
+    """The events of messages, and the message of each event by its `$line`; refusals name messages.
 
     schema: of plain messages, as JSON text; None: each message is a container. A message without a
     payload is no event. Raises InputError for what is no schema.

@@ -1,4 +1,4 @@
-"""Events that come as columns (CSV, Parquet): the fields a query needs, and the event as JSON text."""
+"""Events stored as columns (CSV, Parquet): the fields a query needs, and the event as JSON text."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def _blank_rows(data: Bytes, bounds: Ints) -> Mask:
 def _parse(block: bytes, columns: int, delimiter: str, wrong: list[int]) -> pa.Table | None:
     """The rows as binary columns; the indexes of rows with another number of fields go to `wrong`.
 
-    None where the fast parser gives up: over rows of another length in bytes that are no UTF-8.
+    None where the fast parser stops: over rows of another length in bytes that are no UTF-8.
     """
 
     def skip(row: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 class Format:
     """A row of the table.
 
-    suffixes: ends of file names that tell the format, `.gz` aside.
+    suffixes: ends of file names of this format, `.gz` aside.
     parts: what of a file can be read by itself: a line; a row of CSV; a group of rows, as of Parquet; or
         nothing, so that the file is read as a whole and once.
     read: the events of a part of a file, see `files.reading.Read`.
@@ -75,7 +75,7 @@ def function(named: str) -> Any:
 
 
 def format_of(path: Path) -> str | None:
-    """The format a file name tells, `.gz` aside; None when it tells none.
+    """The format by a file name, `.gz` aside; None when it shows none.
 
     >>> format_of(Path("tolls.json.gz"))
     'json'
@@ -104,7 +104,7 @@ def in_words(names: tuple[str, ...]) -> str:
 
 
 def known_ends() -> str:
-    """How names of files end that tell their format, the first suffix of each, in words.
+    """The ends of file names that show a format, the first suffix of each, in words.
 
     >>> known_ends()
     '.json, .csv, .parquet or .avro'

@@ -1,1 +1,1 @@
-"""Kafka topics as inputs and outputs: what a project says of them and records as bytes."""
+"""Kafka topics as inputs and outputs: their settings in a project, and records as bytes."""

@@ -3,7 +3,7 @@
 format    value
 json      the row as an object, as a line of a JSON file
 csv       a header, and the row
-avro      the row in plain Avro, as the output's schema says; a datetime is ISO text, or a timestamp where
+avro      the row in plain Avro, by the output's schema; a datetime is ISO text, or a timestamp where
           the schema wants one, whose finer digits are cut
 """
 

@@ -29,7 +29,7 @@ class TopicOutput(OutputConnector):
     delimiter: of CSV.
     avro_schema: of Avro, as JSON text; None for other formats.
     key: the column whose text is the key of the message; None: messages have no key.
-    partition: the column that says the message's partition; where it is NULL, and without such a column, the
+    partition: the column with the message's partition; where it is NULL, and without such a column, the
         connector chooses.
     options: further ones of Spark's Kafka sink.
     """

@@ -1,7 +1,7 @@
 """Kafka topics as inputs and outputs, as plain data; nothing here talks to a broker.
 
 A value of `servers`, `topic` and `options` may refer to the environment (`${KAFKA_PASSWORD}`), so that no
-secret need stand in a project; the reference stays what it is until Spark's connector is given its options
+secret need stand in a project; the reference stays what it is until Spark's connector gets its options
 (`connect.environment`).
 """
 
@@ -14,18 +14,18 @@ from typing import Any, Literal
 
 from tideglass.connect.source import InputConnector
 
-#: Messages of a batch at most, unless a project says otherwise: a batch is put into order in memory. One of a
+#: Messages of a batch at most, unless a project sets it: a batch is put into order in memory. One of a
 #: million took 4.3 s where one of four messages took 0.8 s, so half as many would be dearer. A power of two,
 #: as Spark rounds each partition's share down: of a whole multiple of the limit, as made recordings are, some
 #: messages would be left for a batch of their own.
 MOST_MESSAGES = 1 << 21
 
-#: Options of Spark's source that say where a query begins, in lower case as Spark compares them.
+#: Options of Spark's source for where a query begins, in lower case as Spark compares them.
 STARTING_OPTIONS = ("startingoffsets", "startingoffsetsbytimestamp", "startingtimestamp")
 
-#: How Kafka's client fetches unless the user says otherwise. Spark's connector asks the broker twice how far
+#: How Kafka's client fetches unless the user sets it. Spark's connector asks the broker twice how far
 #: a partition goes whenever the client hands over messages, which by itself is 500 at a time. Better it hands
-#: over all that comes with one answer of the broker (`max.partition.fetch.bytes`, 1 MiB); only then it asks
+#: over all of one answer of the broker (`max.partition.fetch.bytes`, 1 MiB); only then it asks
 #: for more while these are taken. Its own buffer of 64 KiB holds a sixteenth of such an answer.
 FETCHING = {"kafka.max.poll.records": "10000", "kafka.receive.buffer.bytes": str(1 << 20)}
 

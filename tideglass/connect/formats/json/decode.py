@@ -120,7 +120,7 @@ def _plain(texts: pa.Array, fields: Fields, lines: Ints) -> Decoded | None:
 
 def _classified(column: pa.Array, level: str) -> tuple[pa.Array, Type, Mask | None]:
     # No valid JSON text but an integer casts to int64, and most columns are integers: try that first,
-    # unless the ends of the column tell otherwise (a cast that fails costs more than one that works).
+    # unless the ends of the column show otherwise (a cast that fails costs more than one that works).
     ends = [column[0].as_py(), column[-1].as_py()] if len(column) else []
     if any(text is not None for text in ends) and all(
         text is None or text.lstrip("-").isdigit() for text in ends
@@ -256,7 +256,7 @@ def json_path(path: Sequence[str]) -> str:
     >>> json_path(("a", 'b"c'))
     '$."a"."b\\\\"c"'
     """
-    if any(name in ("", "*") or "\\" in name for name in path):  # the dotted notation cannot say these
+    if any(name in ("", "*") or "\\" in name for name in path):  # the dotted notation cannot write these
         return "".join("/" + name.replace("~", "~0").replace("/", "~1") for name in path)
     return "$" + "".join('."' + name.replace('"', '\\"') + '"' for name in path)
 

@@ -19,7 +19,7 @@ from tideglass.core.columns import settle, to_variant
 from tideglass.core.time import format_ticks, parse_ticks
 from tideglass.core.types import Type
 
-#: The text `at_level` gives every datetime; no other text looks so.
+#: The text `at_level` makes of every datetime; no other text looks so.
 _INSTANT = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{7}Z$"
 
 

@@ -1,6 +1,6 @@
 """What the JSON parser lets through although JSON forbids it: NaN, Infinity, trailing commas, huge integers.
 
-The parser in use is lenient and cannot be told otherwise. So the bytes are searched for what such an event
+The parser in use is lenient and has no setting for that. So the bytes are searched for what such an event
 must contain, a few operations a byte; the few lines found are then judged by their text without strings.
 """
 
