@@ -15,7 +15,7 @@ from support.depth import depth
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, QueryError
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, WINDOW_ID
-from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref
+from tideglass.plan.expressions import Expr, references
 from tideglass.plan.nodes import (
     Aggregate,
     Analytic,
@@ -32,24 +32,6 @@ from tideglass.plan.nodes import (
     Union,
 )
 from tideglass.plan.windows import Session
-
-
-def refs(expr: Expr) -> Iterator[str]:
-    match expr:
-        case Literal():
-            return
-        case Ref(name=name):
-            yield name
-        case Path(base=base):
-            yield from refs(base)
-        case Cast(expr=inner):
-            yield from refs(inner)
-        case Call(args=args):
-            for arg in args:
-                yield from refs(arg)
-        case Case(branches=branches, otherwise=otherwise):
-            for part in (*(part for branch in branches for part in branch), otherwise):
-                yield from refs(part)
 
 
 def expressions(node: Node) -> Iterator[Expr]:
@@ -132,14 +114,14 @@ def check_node(node: Node, steps: Mapping[str, Node]) -> None:
     if isinstance(node, Lookup):
         allowed = {*node.columns, "$ts"}
     for expr in expressions(node):
-        assert set(refs(expr)) <= allowed, (node, expr)
+        assert set(references(expr)) <= allowed, (node, expr)
     if isinstance(node, StepRef):
         assert (node.columns, node.open) == (steps[node.name].columns, steps[node.name].open)
     if isinstance(node, Aggregate):
         assert node.windows
     if isinstance(node, Match):
         looked_at = {*(value.name for value in node.values), *ORDER_COLUMNS}
-        assert all(set(refs(variable.condition)) <= looked_at for variable in node.variables)
+        assert all(set(references(variable.condition)) <= looked_at for variable in node.variables)
         assert set(node.measured) <= looked_at
     if isinstance(node, Union):
         assert len({child.columns for child in below}) == 1

@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.depth import depth
+from tideglass.core.columns import unify
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import ARRIVAL, INPUT, OFFSET, ORDER_COLUMNS, PARTITION, SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.operators.progress import Progress
-from tideglass.operators.state.reorder import in_order, release
+from tideglass.operators.state.reorder import in_order, released_up_to
 
 COLUMNS = (SYSTEM_TIMESTAMP, ARRIVAL, INPUT, PARTITION, OFFSET, SUBSTREAM, "v")
 
@@ -31,17 +32,17 @@ def order_of(result):
 
 def test_rows_at_the_watermark_are_released_and_later_ones_held():
     rows = table([row(30, 0), row(10, 1), row(21, 2), row(20, 3)])
-    released, held = release(None, rows, Progress(20))
+    released, held = released_up_to(rows, Progress(20))
     assert released[SYSTEM_TIMESTAMP].to_pylist() == [10, 20]
     assert held is not None
     assert held[SYSTEM_TIMESTAMP].to_pylist() == [30, 21]
-    released, held = release(held, table([row(25, 4)]), Progress(AFTER_ALL_TICKS))
+    released, held = released_up_to(unify([held, table([row(25, 4)])]), Progress(AFTER_ALL_TICKS))
     assert released[SYSTEM_TIMESTAMP].to_pylist() == [21, 25, 30]
     assert held is None
 
 
 def test_nothing_is_released_before_there_is_a_watermark():
-    released, held = release(None, table([row(1)]), Progress(BEFORE_ALL_TICKS))
+    released, held = released_up_to(table([row(1)]), Progress(BEFORE_ALL_TICKS))
     assert released.num_rows == 0
     assert released.column_names == list(COLUMNS)
     assert held is not None
@@ -49,14 +50,14 @@ def test_nothing_is_released_before_there_is_a_watermark():
 
 
 def test_no_rows_give_no_rows_with_the_same_columns():
-    released, held = release(None, table([]), Progress(5))
+    released, held = released_up_to(table([]), Progress(5))
     assert (released.num_rows, released.column_names, held) == (0, list(COLUMNS), None)
 
 
 def test_a_substream_ahead_releases_its_rows_and_the_others_wait():
     ahead = pa.table({"substream": ["a"], "watermark_ticks": pa.array([50], type=pa.int64())})
     rows = table([row(40, 0, key="b"), row(50, 1, key="a"), row(51, 2, key="a"), row(10, 3, key="b")])
-    released, held = release(None, rows, Progress(10, ahead))
+    released, held = released_up_to(rows, Progress(10, ahead))
     assert released[OFFSET].to_pylist() == [3, 1]
     assert held is not None
     assert held[OFFSET].to_pylist() == [0, 2]
@@ -65,8 +66,8 @@ def test_a_substream_ahead_releases_its_rows_and_the_others_wait():
 def test_a_column_whose_type_changes_between_chunks_is_held_all_the_same():
     first = table([row(10, 0, v=7)])
     second = first.set_column(COLUMNS.index("v"), "v", pa.array(["seven"]))
-    _, held = release(None, first, Progress(0))
-    released, _ = release(held, second, Progress(10))
+    _, held = released_up_to(first, Progress(0))
+    released, _ = released_up_to(unify([held, second]), Progress(10))
     assert released["v"].to_pylist() == ["i7", "sseven"]
 
 
@@ -101,7 +102,9 @@ def test_successive_releases_make_one_ordered_sequence_of_every_row(rows, cuts):
         part = [(max(r[0], watermark), *r[1:]) for r in rows[start:end]]
         sent += part
         watermark = max([watermark, *(r[0] - 3 for r in part)]) if end is not None else AFTER_ALL_TICKS
-        released, held = release(held, table(part), Progress(watermark))
+        released, held = released_up_to(
+            table(part) if held is None else unify([held, table(part)]), Progress(watermark)
+        )
         sequence += order_of(released)
     assert held is None
     assert sequence == sorted(r[:5] for r in sent)

@@ -50,7 +50,7 @@ from tideglass.ingress.partition_time import Ingress, watermarks
 from tideglass.ingress.policies import apply_policies, estimated_arrival_ticks, idle_until
 from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport, ReaderReport
 from tideglass.operators.progress import Progress, partition_name
-from tideglass.operators.state.reorder import release
+from tideglass.operators.state.reorder import released_up_to
 from tideglass.operators.state.store import MemoryState
 from tideglass.plan.expressions import Cast
 from tideglass.plan.fingerprint import state_ids
@@ -453,7 +453,7 @@ class Scan:
         for op in self.topology.at(0):
             number = self._state_ids[op.id]
             if isinstance(op, EmitOp) and number in held:
-                out, rest = release(None, held[number], progress[reader_of[op.id]])
+                out, rest = released_up_to(held[number], progress[reader_of[op.id]])
                 if out.num_rows:
                     exchange.emit(op, out)
                 if rest is None:

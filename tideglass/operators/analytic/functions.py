@@ -28,7 +28,7 @@ from tideglass.operators.analytic.lookback import Sorted, rows_of_keys
 from tideglass.operators.analytic.moving import moving
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import RowLog
-from tideglass.operators.state.buffer import released
+from tideglass.operators.state.reorder import released_before
 from tideglass.operators.state.store import State
 from tideglass.plan.specs import AnalyticSpec, AnomalySpec
 
@@ -123,7 +123,7 @@ class AnalyticFunctions:
         if on_failure is not None:
             rows = [of_sound_rows(self._checked, table, on_failure, failing=self._refused) for table in rows]
         waiting = RowLog(state, 0, 1 + len(self._lanes), TICKS_PER_SECOND)
-        taken = released(waiting, rows, progress, self.substreams)
+        taken = released_before(waiting, rows, progress, self.substreams)
         values: dict[str, Column] = {}
         for number, lane in enumerate(self._lanes, 1):
             log = RowLog(state, number, 1 + len(self._lanes), lane.bucket_ticks, lane.shed)

@@ -40,8 +40,7 @@ from tideglass.operators.patterns.extremes import NONE
 from tideglass.operators.patterns.nfa import MOST_EVENTS, Matches, Pattern, Trail
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import RowLog
-from tideglass.operators.state.buffer import released
-from tideglass.operators.state.reorder import in_order
+from tideglass.operators.state.reorder import in_order, released_before
 from tideglass.operators.state.store import State, next_numbers
 from tideglass.plan.patterns import MatchedValue
 from tideglass.plan.specs import PatternSpec
@@ -110,7 +109,7 @@ class Patterns:
         width_ticks = max(TICKS_PER_SECOND, self.spec.limit_ticks // BUCKETS_PER_LIMIT)
         widths_ticks = (TICKS_PER_SECOND, width_ticks, width_ticks, width_ticks)
         logs = _PatternLogs(*(RowLog(state, number, 4, width) for number, width in enumerate(widths_ticks)))
-        taken = released(logs.waiting, rows, progress, self.spec.substreams)
+        taken = released_before(logs.waiting, rows, progress, self.spec.substreams)
         if taken is not None:
             taken = self._numbered(taken, state)
         decided = _numbers(logs.decided)

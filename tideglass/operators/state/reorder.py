@@ -1,6 +1,14 @@
-"""The reorder buffer: rows wait until the watermark has passed them (`asa.md` 1.4, 1.5)."""
+"""Rows wait for the watermark and are released in the total order (`asa.md` 1.4, 1.5).
+
+Results leave the scan as soon as the watermark reaches them: a later row of the same time has a later place,
+as its partition's events come in order. An operator that looks at earlier rows waits until the watermark is
+past them: other partitions may have rows of the same time with an earlier place (A-16).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,28 +17,61 @@ from tideglass.core.arrays import Ints, pc
 from tideglass.core.columns import unify
 from tideglass.core.types import ARRIVAL, INPUT, OFFSET, ORDER_COLUMNS, PARTITION, SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.operators.progress import Progress
+from tideglass.operators.state.bucket_log import RowLog
 
 
-def release(held: pa.Table | None, rows: pa.Table, progress: Progress) -> tuple[pa.Table, pa.Table | None]:
-    """The rows held and the new ones: those at or before the watermark, in order, and those to hold.
+def released_up_to(rows: pa.Table, progress: Progress) -> tuple[pa.Table, pa.Table | None]:
+    """The rows at or before the watermark, in the total order, and those that wait, in theirs; None for none.
 
-    The order is the total one of `ORDER_COLUMNS`. Rows of one partition, none before the watermark of
-    the call before, are released in that order over all calls; with substreams (rows with a `$substream`)
-    those of each substream do. Rows that are held keep the order in which they arrived.
+    With `$substream` the watermark of its own counts for each, and the order is that of each.
     """
-    every = rows if held is None else unify([held, rows])
-    if every.num_rows == 0:
-        return every, None
-    timestamp_ticks = every[SYSTEM_TIMESTAMP].to_numpy()
-    if progress.substreams is not None and SUBSTREAM in every.column_names:
-        due = timestamp_ticks <= progress.of(every[SUBSTREAM])
-    else:
-        due = timestamp_ticks <= progress.watermark_ticks
+    if rows.num_rows == 0:
+        return rows, None
+    due = rows[SYSTEM_TIMESTAMP].to_numpy() <= progress.of_rows(rows)
     if due.all():
-        return in_order(every), None
+        return in_order(rows), None
     if not due.any():
-        return every.slice(0, 0), every
-    return in_order(every.filter(pa.array(due))), every.filter(pa.array(~due))
+        return rows.slice(0, 0), rows
+    return in_order(rows.filter(pa.array(due))), rows.filter(pa.array(~due))
+
+
+def released_before(
+    log: RowLog, rows: Sequence[pa.Table], progress: Progress, substreams: bool
+) -> pa.Table | None:
+    """The rows before the watermark, in the total order; the others wait in the log.
+
+    rows: new ones, in any order, none before an earlier watermark.
+    substreams: rows have `$substream`: the watermark of its own counts for each, the order is that of each.
+
+    None if there is no such row.
+    """
+    due: list[pa.Table] = []
+
+    def passed(table: pa.Table) -> Any:
+        times = table[SYSTEM_TIMESTAMP].to_numpy()
+        if substreams and progress.substreams is not None:
+            return times < progress.of(table[SUBSTREAM])
+        return times < progress.watermark_ticks
+
+    for bucket in log.buckets():
+        if log.start_ticks(bucket) >= progress.furthest_ticks:
+            break
+        held = log.read(bucket)
+        over = passed(held)
+        if over.any():
+            due.append(held.filter(pa.array(over)))
+            log.replace(bucket, held.filter(pa.array(~over)))
+    if rows:
+        fresh = unify(rows)
+        over = passed(fresh)
+        if over.all():
+            due.append(fresh)
+        else:
+            due.append(fresh.filter(pa.array(over)))
+            log.add(fresh.filter(pa.array(~over)))
+    log.save()
+    due = [table for table in due if table.num_rows]
+    return in_order(unify(due)) if due else None
 
 
 def in_order(rows: pa.Table) -> pa.Table:
