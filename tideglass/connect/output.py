@@ -45,7 +45,7 @@ class OutputConnector(Protocol):
     def stage(self, rows: pa.Table, sender: str) -> pa.Table:
         """What `publish` needs for these rows: the rows, or where they were put, unseen by readers.
 
-        sender: tells the parts of a batch apart, and is the same when the batch is run again.
+        sender: identifies a part of a batch, and is the same when the batch is run again.
         """
         return rows
 
@@ -61,7 +61,7 @@ class OutputConnector(Protocol):
         """Remove what is visible of later batches of that generation: a new generation emits it again."""
 
     def identity(self, directory: Path) -> Mapping[str, Any]:
-        """What tells this output from another, as JSON, for the manifest in `directory`. Holds no secrets."""
+        """What identifies this output, as JSON, for the manifest in `directory`. Holds no secrets."""
         ...
 
     def describe(self) -> str:

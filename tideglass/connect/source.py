@@ -48,7 +48,7 @@ class InputConnector(Protocol):
         return cast("Self", replace(cast("Any", self), name=name))
 
     def identity(self, directory: Path) -> Mapping[str, Any]:
-        """What tells this input from another, as JSON, for the manifest in `directory`. Holds no secrets."""
+        """What identifies this input, as JSON, for the manifest in `directory`. Holds no secrets."""
         ...
 
 
@@ -63,7 +63,7 @@ class StreamInput(InputConnector, Protocol):
 
     @property
     def arrives_with_piece(self) -> bool:
-        """Whether all events of a piece arrive at the time the piece says; else each says its own."""
+        """Whether all events of a piece arrive at the time of the piece; else each has its own."""
         return False
 
     def partitions(self) -> Sequence[str]:
@@ -73,7 +73,7 @@ class StreamInput(InputConnector, Protocol):
     def latest(self, position: Positions, limit_bytes: int | None = None) -> Positions:
         """`position` of every partition and what is there beyond it, up to about `limit_bytes`.
 
-        Called on the driver. What an earlier run has read, see `reading_again`, comes before all else.
+        Called on the driver. What an earlier run has read, see `reading_again`, is read before all else.
         """
         ...
 

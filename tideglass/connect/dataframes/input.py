@@ -35,7 +35,7 @@ ALONE = "0"
 
 @dataclass(frozen=True, slots=True)
 class FrameSpec:
-    """Which columns of a DataFrame say where and when a row arrived.
+    """The columns of a DataFrame with where and when a row arrived.
 
     name: of the input in the query.
     arrival: a timestamp, or ISO text; None: a row arrives at its event time.
@@ -69,7 +69,7 @@ class FrameChunk:
     """Events of one partition, as far as one task saw them in one batch.
 
     order: of its making, task by task; decides where neither offset nor arrival time does. The table of
-    the chunk lacks `$offset` when no column says it.
+    the chunk lacks `$offset` when no column holds it.
     """
 
     partition: str
@@ -135,7 +135,7 @@ def _rejected(chunks: list[Chunk]) -> tuple[Rejected, ...]:
 def _sorted(tables: list[pa.Table], by: str) -> list[pa.Table]:
     """The tables in one ascending order; they stay what they are when they are in it already."""
     keys = [table[by].to_numpy() for table in tables if not table[by].null_count]
-    if len(keys) < len(tables):  # rows that arrive at their event time stay as they came
+    if len(keys) < len(tables):  # rows that arrive at their event time keep their order
         return tables
     every = np.concatenate(keys)
     if (every[1:] >= every[:-1]).all():
@@ -160,7 +160,7 @@ def _by_partition(table: pa.Table, spec: FrameSpec) -> Iterator[tuple[str, pa.Ta
 
 
 def chunk_of_frame(rows: pa.Table, spec: FrameSpec, fields: Fields, level: str) -> Chunk:
-    """The rows of one partition as events. `$offset` is left out where no column says it."""
+    """The rows of one partition as events. `$offset` is left out where no column holds it."""
     if spec.payload is None:
         wanted = wanted_columns(rows.column_names, fields)
         # A table without columns forgets how many rows it has.
@@ -185,7 +185,7 @@ def chunk_of_frame(rows: pa.Table, spec: FrameSpec, fields: Fields, level: str) 
 def _with_offsets(
     rejected: tuple[Rejected, ...], messages: pa.Table, offset: str | None
 ) -> tuple[Rejected, ...]:
-    """What was refused, its first place being the offset of the message where a column says it."""
+    """What was refused, its first place being the offset of the message where a column holds it."""
     if offset is None:
         return rejected
     offsets = messages[offset]
@@ -194,7 +194,7 @@ def _with_offsets(
 
 @dataclass(slots=True)
 class _Events:
-    """Decoded events and the rows they come from: `message_of` says the row of each event, by `$line`."""
+    """Decoded events and their rows: `message_of` has the row of each event, by `$line`."""
 
     table: pa.Table
     message_of: Ints
@@ -215,7 +215,7 @@ class _Events:
                 self.table = self.table.set_column(place, field(column_name((name,)), type_), column_values)
 
     def add_arrival(self, source: str | None, refusals: Refusals) -> None:
-        """`$arrival`, NULL without a source; an event whose row says no time is refused."""
+        """`$arrival`, NULL without a source; an event whose row has no time is refused."""
         if source is None:
             nothing = pa.nulls(self.table.num_rows, pa.int64())
             self.table = self.table.append_column(field(ARRIVAL, Type.DATETIME), nothing)

@@ -1,7 +1,7 @@
 """Directories of files that take each batch exactly once: staged in the tasks, committed on the driver.
 
 A task writes its rows to the hidden folder `_staging`; the driver renames what the batch's tasks report to
-`part-<batch>-<part>.<format>`. The final name does not tell the attempt, so a batch that is run again
+`part-<batch>-<part>.<format>`. The final name does not hold the attempt, so a batch that is run again
 replaces what it had written; other files of the same batch, and what dead attempts left, are removed.
 A job that begins anew counts its batches anew: from its second beginning (generation) on, names start with
 `part-g<generation>-<batch>-`, which sorts after those of earlier generations.
@@ -187,5 +187,5 @@ def _publish(temporary: Path, final: Path) -> None:
     try:
         os.replace(temporary, final)
     except FileNotFoundError as error:
-        if not final.exists():  # else this commit is repeated, and had come this far
+        if not final.exists():  # else this commit is repeated, and had got this far
             raise OutputError(f"{temporary} was staged, but is gone; run the batch again") from error

@@ -51,7 +51,7 @@ LONGEST_ROW_BYTES = 1 << 28
 OFFSET_BITS = 40
 
 
-#: Reads a part of a file: piece, file (unpacked), fields that are asked for, compatibility level. Gives the
+#: Reads a part of a file: piece, file (unpacked), fields that are asked for, compatibility level. Returns the
 #: events block by block, each with the bytes it has read; `$line` of an event is its place in the file.
 Read: TypeAlias = Callable[["FilePiece", ByteReader, Fields, str], Iterator[tuple[Decoded, int]]]
 #: Decodes lines: texts, the place of each in its file, fields that are asked for, compatibility level.
@@ -66,9 +66,9 @@ class FilePiece:
     format: a name of FORMATS.
     begin, end: the part, `end` excluded: in bytes, or in groups of rows.
     ordinal: counts the pieces of the partition.
-    arrival_time_ticks: when the events arrived, where none says its own time.
+    arrival_time_ticks: when the events arrived, where no event has a time of its own.
     delimiter: of CSV.
-    arrival: the field that says when an event arrived; None: see `arrival_time_ticks`.
+    arrival: the field with the time of arrival; None: see `arrival_time_ticks`.
     file: the path below that of the input's partition, the same wherever the input lies.
     input: whose file it is.
     mark: by what the file is known again; None where it need not be.
@@ -154,7 +154,7 @@ def decode_nothing(fields: Fields, level: str, refusals: Refusals) -> Decoded:
 def read_lines(
     piece: FilePiece, file: ByteReader, fields: Fields, level: str, decode: DecodeLines
 ) -> Iterator[tuple[Decoded, int]]:
-    """The events of a piece whose lines are events each, or several, as `decode` says."""
+    """The events of a piece whose lines are events each, or several, by `decode`."""
     file.seek(piece.begin)
     for data, bounds, offset in _blocks(file, piece.begin, _end(piece), _line_bounds, piece.path):
         if len(bounds) == 0:
@@ -374,7 +374,7 @@ def read_avro(
             with profile.part("reading inputs"):
                 block = next(blocks, None)
         except ValueError as error:
-            if _breaks_off(file):  # which is told apart, and once
+            if _breaks_off(file):  # which is counted by itself, and once
                 return
             refusals = Refusals()
             refusals.add(INVALID_DATA, f"the file cannot be read as Avro: {error}", [place], [piece.path])

@@ -66,7 +66,7 @@ def _continued(of_name: Sequence[Generation], begin: int, mark: FileMark | None)
     same = [n for n in fitting if (own := of_name[n].mark) and mark and own.inode == mark.inode]
     if same or fitting:
         return (same or fitting)[-1]
-    return len(of_name) - 1 if begin > 0 and of_name else None  # behind what is gone and was left out
+    return len(of_name) - 1 if begin > 0 and of_name else None  # after what is gone and was left out
 
 
 def located(path: Path, mark: FileMark | None, rotation: Rotation) -> Path | None:
@@ -81,7 +81,7 @@ def located(path: Path, mark: FileMark | None, rotation: Rotation) -> Path | Non
 def _is_it(beside: Path, mark: FileMark, rotation: Rotation) -> bool:
     """Whether a file beside the one of the name is what that was before."""
     if rotation == "rename" and mark.is_made_again(beside):
-        return False  # its inode comes with a file that is renamed
+        return False  # a renamed file keeps its inode
     return mark.change(beside) is None and (mark.size > 0 or mark.inode == os.stat(beside).st_ino)
 
 
@@ -99,7 +99,7 @@ def _beside(path: Path) -> list[Path]:
 
 
 def is_rotated_name(name: str, names: Sequence[str]) -> bool:
-    """Whether a name is that of another file and a number or date, as logrotate gives it.
+    """Whether a name is that of another file and a number or date, as logrotate makes it.
 
     >>> is_rotated_name("app.json.1", ["app.json", "app.json.1"]), is_rotated_name("app.json", ["app.json"])
     (True, False)

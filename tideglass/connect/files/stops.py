@@ -26,7 +26,7 @@ _CSV_BLOCK = 1 << 22
 
 
 def is_compressed(path: str | Path) -> bool:
-    """Whether the file is gzip, as its name says."""
+    """Whether the file is gzip, by its name."""
     return str(path).lower().endswith(".gz")
 
 

@@ -93,7 +93,7 @@ class Unpacked:
         while self.broken is None:
             if not self._packed and self._unread:
                 self._packed = self._raw.read(min(_STEP_BYTES, self._unread))
-                # A file that is shorter than it was is found out by whoever knows how long it was.
+                # A file that is shorter than it was is found out where its length is known.
                 self._unread = self._unread - len(self._packed) if self._packed else 0
             if self._member is None:
                 if self._member_ended:
@@ -129,7 +129,7 @@ class Unpacked:
         return unpacked
 
     def _up_to_the_break(self, member: Any, most: int, error: zlib.error) -> bytes:
-        """What comes before the break: ever smaller steps from the last place that was right.
+        """The bytes before the break: ever smaller steps from the last place that was right.
 
         Where not even a byte can be asked for, zlib has looked beyond it; then packed bytes go in singly.
         """
@@ -156,7 +156,7 @@ class Unpacked:
 
 
 def _byte_by_byte(member: Any, packed: bytes) -> bytes:
-    """What the packed bytes give up to the one that is wrong."""
+    """The unpacked bytes up to the packed one that is wrong."""
     parts: list[bytes] = []
     try:
         for place in range(len(packed)):

@@ -26,7 +26,7 @@ _NO_NUMBER = r"(?i)^\s*[+-]?(?:nan|inf|infinity)\s*$"
 
 @dataclass(slots=True)
 class Declared:
-    """A column of CREATE TABLE, and what came of it.
+    """A column of CREATE TABLE, and its values.
 
     name: of the column.
     wanted: its declared type.

@@ -59,7 +59,7 @@ class Columns:
         self.arrays.append(array)
 
     def table(self, lines: Ints, keep: Mask | None = None) -> pa.Table:
-        """The columns and `$line`; only the rows of `keep`, if given."""
+        """The columns and `$line`; only the rows of `keep`, unless it is None."""
         self.add(LINE, pa.array(lines, pa.int64()), Type.BIGINT)
         made = pa.table(self.arrays, schema=pa.schema(self.fields))
         return made if keep is None or keep.all() else made.filter(pa.array(keep))

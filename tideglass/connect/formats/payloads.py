@@ -25,7 +25,7 @@ class Payload:
     """How a message holds its events.
 
     json: one, or several as a file would hold them. csv: a header, which every message has, and a row each.
-    avro: one in plain Avro, as `avro_schema` (JSON text) says; without it an object container.
+    avro: one in plain Avro, by `avro_schema` (JSON text); without it an object container.
     Raises InputError for a format that is not read from messages.
     """
 

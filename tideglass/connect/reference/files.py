@@ -15,7 +15,7 @@ from tideglass.core.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class FileReference:
-    """A reference input of files, as its spec says."""
+    """A reference input of files, by its spec."""
 
     spec: ReferenceSpec
 

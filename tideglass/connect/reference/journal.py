@@ -2,9 +2,9 @@
 
 <directory>/<input>-<hash>.jsonl    a line for each snapshot, in the order of the times from which they hold
 
-The hash is of where the snapshots come from: an input that is read from elsewhere has found nothing yet.
+The hash is of the place of the snapshots: an input that is read from elsewhere has found nothing yet.
 
-Lines are only added, by the driver; a batch says how many of them count. So a batch that runs again, and a
+Lines are only added, by the driver; a batch records how many of them count. So a batch that runs again, and a
 run that reads the same events again, meet the snapshots of before.
 """
 
@@ -31,7 +31,7 @@ LOOK_SECONDS = 60.0
 
 
 class ReferenceInput(Protocol):
-    """Where the snapshots of a reference input come from. Picklable."""
+    """The source of the snapshots of a reference input. Picklable."""
 
     @property
     def name(self) -> str: ...

@@ -128,7 +128,7 @@ class FileSnapshot:
             try:
                 groups = int(pq.read_metadata(self.path).num_row_groups)
             except (pa.ArrowInvalid, OSError):
-                groups = 1  # reading it tells what is wrong
+                groups = 1  # reading it shows what is wrong
         return FilePiece(self.path, self.format, 0, groups, 0, 0, self.delimiter)
 
     def _place(self, refused: Rejected) -> str:

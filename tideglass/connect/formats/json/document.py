@@ -115,7 +115,7 @@ def _of_matching_brackets(data: Bytes, tokens: Tokens, inside: bool, last: bool)
     marks = np.flatnonzero(cuts | begins)
     object_at = begins[marks]
     after_object = np.concatenate(([False], object_at[:-1]))
-    chosen = marks[~object_at | after_object]  # an object behind another is a part of its own
+    chosen = marks[~object_at | after_object]  # an object after another is a part of its own
     first = _begin(data)
     starts = np.concatenate(([first], places[chosen] + ~begins[chosen]))
     stops = np.concatenate((places[chosen], [len(data)]))

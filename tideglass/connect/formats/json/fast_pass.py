@@ -21,7 +21,7 @@ ir, types, intrinsic = (
     cast("Any", _ir),
     cast("Any", _types),
     cast("Any", _intrinsic),
-)  # they say nothing of their types
+)  # they have no types
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ UNKNOWN, INTEGER, FLOAT, STRING, BOOLEAN = range(5)
 #: Of a span, the bits that hold its length; those above hold its place.
 SPAN_BITS = 32
 
-#: A place that says: no.
+#: A place that means: none.
 _NO = 0
 #: Keys of an event whose places are remembered, and containers within one another.
 _MOST_KEYS = 256
@@ -221,7 +221,7 @@ def _key_end(at: int, end: int) -> int:
 @compiled
 def _container_end(at: int, end: int) -> int:
     """The place after a record or array nobody asks for; _NO if it is not plain."""
-    records, depth = 0, 0  # of the containers around us a bit says whether it is a record
+    records, depth = 0, 0  # of the containers around us a bit is set if it is a record
     while True:
         # Here a value begins.
         if at < end and (_byte(at) == _BRACE or _byte(at) == _BRACKET):

@@ -38,7 +38,7 @@ Layout: TypeAlias = Literal["lines", "document"]
 
 
 def layout_of(head: bytes) -> Layout | None:
-    """Whether a file that begins with `head` has its events on lines; None while that cannot be told.
+    """Whether a file that begins with `head` has its events on lines; None while that is not known.
 
     It has if the first of them, or the first array, ends on its line. An object that does not is one bad
     event if the next line begins an object too, else the file is a document of objects over several lines.
@@ -104,7 +104,7 @@ class Tokens:
 
 
 def _escaped(data: Bytes, places: Ints) -> Mask:
-    """Which of the bytes at `places` come after an odd number of backslashes."""
+    """Which of the bytes at `places` follow an odd number of backslashes."""
     slashes = np.flatnonzero(data == ord("\\"))
     if len(slashes) == 0:
         return np.zeros(len(places), np.bool_)
