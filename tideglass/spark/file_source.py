@@ -77,7 +77,9 @@ class SourceJob:
     idle_seconds: float
     tasks: int
     stop_file: str
-    begins: Mapping[str, Mapping[str, PartitionBegin]] = field(default_factory=dict[str, Any])
+    begins: Mapping[str, Mapping[str, PartitionBegin]] = field(
+        default_factory=dict[str, Mapping[str, PartitionBegin]]
+    )
     emits_replayed: bool = True
     replayed_file: str | None = None
     references: References = NO_REFERENCES

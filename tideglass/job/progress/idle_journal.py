@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from tideglass.core.documents import Document
 from tideglass.core.durable import append_lines, read_lines, replace_file
@@ -47,7 +47,7 @@ class IdleJournal:
     """The journal in the file `path`."""
 
     path: Path
-    _until_ticks: dict[Place, dict[int, int]] = field(default_factory=dict[Place, Any])
+    _until_ticks: dict[Place, dict[int, int]] = field(default_factory=dict[Place, dict[int, int]])
     _loaded: bool = False
     _most_bytes: int = LONGEST_BYTES
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from tideglass.core.errors import StateError
 from tideglass.core.positions import Position
@@ -76,8 +75,8 @@ class StopPoint:
     batch: the last one whose rows were emitted; None for none.
     """
 
-    stop_points: PartitionStopPoints = field(default_factory=dict[str, Any])
-    topics: Mapping[str, TopicStopPoint] = field(default_factory=dict[str, Any])
+    stop_points: PartitionStopPoints = field(default_factory=dict[str, Mapping[str, PartitionStopPoint]])
+    topics: Mapping[str, TopicStopPoint] = field(default_factory=dict[str, TopicStopPoint])
     ended: bool = False
     batch: int | None = None
 

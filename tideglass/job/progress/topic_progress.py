@@ -37,8 +37,10 @@ class TopicProgress:
 
     batch: int | None = None
     replayed: bool = False
-    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Any])
-    reports: Mapping[str, Mapping[str, PartitionReport]] = field(default_factory=dict[str, Any])
+    offsets: Mapping[str, Mapping[str, int]] = field(default_factory=dict[str, Mapping[str, int]])
+    reports: Mapping[str, Mapping[str, PartitionReport]] = field(
+        default_factory=dict[str, Mapping[str, PartitionReport]]
+    )
 
     @staticmethod
     def load(generation: Path) -> TopicProgress:

@@ -22,11 +22,10 @@ from pyspark.sql.types import StructType
 
 from tideglass.connect.reference.references import References
 from tideglass.core.time import NANOSECONDS_PER_TICK
-from tideglass.engine.messages import KNOWN_SNAPSHOTS, Kind
-from tideglass.spark.dataframes.query import word_rows
+from tideglass.engine.messages import KNOWN_SNAPSHOTS, Kind, Message
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.source_offset import CONTROL_OFFSET, ControlOffset
-from tideglass.spark.wire import ARROW_SCHEMA
+from tideglass.spark.wire import record_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +76,9 @@ class ControlSource(DataSource):
 class ControlPartition(InputPartition):
     """The messages of a batch."""
 
-    def __init__(self, rows: tuple[tuple[Any, ...], ...]) -> None:
-        super().__init__(rows)
-        self.rows = rows
+    def __init__(self, messages: tuple[Message, ...]) -> None:
+        super().__init__(messages)
+        self.messages = messages
 
 
 class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -104,17 +103,20 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[ControlPartition]:
         before, after = CONTROL_OFFSET.of_plain(start), CONTROL_OFFSET.of_plain(end)
-        rows: list[tuple[Any, ...]] = []
+        bodies: dict[Kind, bytes] = {}
         if after.known != before.known:
-            body = KNOWN_SNAPSHOTS.body(after.known)
-            rows += [(number, 0, Kind.KNOWN.value, 0, "", body) for number in self.job.numbers]
+            bodies[Kind.KNOWN] = KNOWN_SNAPSHOTS.body(after.known)
         if after.replayed and not before.replayed:
-            rows += word_rows(self.job.numbers, Kind.REPLAYED)
+            bodies[Kind.REPLAYED] = b""
         if after.ended and not before.ended:
-            rows += word_rows(self.job.numbers, Kind.END)
-        return [ControlPartition(tuple(rows))]
+            bodies[Kind.END] = b""
+        messages = (
+            Message(ingress, 0, kind, 0, "", body)
+            for kind, body in bodies.items()
+            for ingress in range(len(self.job.numbers))
+        )
+        return [ControlPartition(tuple(messages))]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         chosen = cast("ControlPartition", partition)  # what `partitions` gave
-        for row in chosen.rows:
-            yield pa.record_batch([[value] for value in row], schema=ARROW_SCHEMA)
+        yield from record_batches(chosen.messages, self.job.numbers)
