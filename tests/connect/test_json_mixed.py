@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support.depth import depth
@@ -158,7 +158,12 @@ def agrees(path: Path, text: str, events: int, broken: int, block: int, limit: i
 CUTS = {"block": st.integers(1, 200), "limit": st.integers(1, 200)}
 
 
+#: A bracket that is closed by one of another kind, before a broken line.
+OF_OTHER_KINDS = [Written('{"n":1]\n', 0, 1), Written("[\noops,\nevent\n]\n", 1, 1)]
+
+
 @given(parts=st.lists(on_lines(), max_size=12), ended=st.booleans(), **CUTS)
+@example(parts=OF_OTHER_KINDS, ended=False, block=1, limit=1)
 @settings(max_examples=depth(200), deadline=None)
 def test_every_event_on_lines_is_read_or_counted(
     tmp_path_factory: Any, parts: list[Written], ended: bool, block: int, limit: int

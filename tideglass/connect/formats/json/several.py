@@ -155,14 +155,15 @@ class _Lines:
         return cls(data, np.cumsum([0, *map(len, ended)], dtype=np.int64), np.array(indents), chosen)
 
     def match(self) -> Mask:
-        """On which lines every bracket is closed that is opened there."""
+        """On which lines every bracket is closed that is opened there, by one of its kind."""
         tokens = Tokens(self.data)
         depth = np.concatenate(([0], tokens.depth))
         before = depth[np.searchsorted(tokens.places, self.bounds)]  # where each line begins, and at the end
         line_of = np.searchsorted(self.bounds, tokens.places, side="right") - 1
         match = before[1:] == before[:-1]
         match[line_of[tokens.depth < before[line_of]]] = False
-        return match
+        curly = (tokens.kinds == ord("{")).astype(np.int64) - (tokens.kinds == ord("}"))
+        return match & (np.bincount(line_of, curly, minlength=len(match)) == 0)
 
     def parts(self) -> _Parts:
         """The parts of lines on which every bracket is closed, so that they can be separated at once."""
