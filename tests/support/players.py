@@ -43,6 +43,7 @@ from tideglass.ingress.reports import BatchReports
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.report.metrics import Metrics
 from tideglass.local import rows_by_output
+from tideglass.plan.topology import Topology
 from tideglass.project.settings import from_options
 from tideglass.spark.file_source import JobReader, SourceJob
 from tideglass.spark.key_numbers import key_numbers
@@ -244,44 +245,67 @@ def messages_of(events: Sequence[tuple[int, Event]]) -> pa.Table:
     )
 
 
-class FilesPlayer:
-    """Files in a folder for each partition, one for each event, written when it arrives.
+class EventFiles:
+    """Inputs in folders: one for each partition, with a file for each event, of the time of its arrival."""
 
-    Every batch is planned and scanned as Spark does it, and scanned once more, which must send the same.
+    def __init__(self, folder: Path, topology: Topology) -> None:
+        self.folder, self.names = folder, tuple(topology.fields)
+        self.written = 0
+        for name in self.names:
+            (folder / name).mkdir()
+
+    def write(self, event: Event) -> None:
+        path = self.folder / event.input / event.partition / f"{self.written:06d}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(event.payload) + "\n")
+        nanoseconds = event.arrival_ticks * 100
+        os.utime(path, ns=(nanoseconds, nanoseconds))
+        self.written += 1
+
+    def inputs(self, *, finished: bool = False) -> tuple[FileInput, ...]:
+        """finished: the files that are there are all."""
+        return tuple(
+            FileInput(InputSpec(name=name, path=self.folder / name, partitions="folders", finished=finished))
+            for name in self.names
+        )
+
+
+def source_job(topology: Topology, inputs: Sequence[FileInput], folder: Path, **changed: Any) -> SourceJob:
+    """A job over files whose state is in the folder."""
+    job = SourceJob(
+        topology=topology,
+        inputs=tuple(inputs),
+        snapshots=Snapshots(str(folder / "ingress")),
+        sink=RowSink(),
+        key_numbers=key_numbers(topology.key_groups),
+        finished=False,
+        batch_bytes=1 << 30,
+        idle_seconds=0.0,
+        tasks=2,
+        stop_file=str(folder / "stop"),
+    )
+    return replace(job, **changed)
+
+
+class FilesPlayer:
+    """Files that the source of a job plans and scans as Spark has it do.
+
+    Every batch is scanned once more, which must send the same.
     """
 
     def __init__(self, case: Case, manner: Manner, folder: Path) -> None:
         self.case, self.folder = case, folder
         self.compiled = compiled_of(case, manner.key_groups)
         self.topology = self.compiled.topology
-        for name in self.topology.fields:
-            (folder / name).mkdir()
-        self.written = 0
+        self.files = EventFiles(folder, self.topology)
         self.clock_ticks = 0
         self.generation = 0
         self.first: dict[str, set[str]] = {}
-        self._begin(self._job())
+        self._begin(self._job(self.files.inputs()))
 
-    def _inputs(self, *, finished: bool = False) -> tuple[FileInput, ...]:
-        return tuple(
-            FileInput(InputSpec(name=name, path=self.folder / name, partitions="folders", finished=finished))
-            for name in self.topology.fields
-        )
-
-    def _job(self, **changed: Any) -> SourceJob:
-        job = SourceJob(
-            topology=self.topology,
-            inputs=self._inputs(),
-            snapshots=Snapshots(str(self.folder / f"state-{self.generation}")),
-            sink=RowSink(),
-            key_numbers=key_numbers(self.topology.key_groups),
-            finished=False,
-            batch_bytes=1 << 30,
-            idle_seconds=0.0,
-            tasks=2,
-            stop_file=str(self.folder / "stop"),
-        )
-        return replace(job, **changed)
+    def _job(self, inputs: Sequence[FileInput], **changed: Any) -> SourceJob:
+        state = self.folder / f"state-{self.generation}"
+        return source_job(self.topology, inputs, state, **changed)
 
     def _begin(self, job: SourceJob) -> None:
         self.source = JobReader(job)
@@ -294,16 +318,8 @@ class FilesPlayer:
             self.first.setdefault(
                 event.input, {each.partition for each in batch.events if each.input == event.input}
             )
-            self._write(event)
+            self.files.write(event)
         return self._next()
-
-    def _write(self, event: Event) -> None:
-        path = self.folder / event.input / event.partition / f"{self.written:06d}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(event.payload) + "\n")
-        nanoseconds = event.arrival_ticks * 100
-        os.utime(path, ns=(nanoseconds, nanoseconds))
-        self.written += 1
 
     def _next(self) -> Sequence[Message]:
         """The next batch, its offset written and read back as Spark's log does."""
@@ -329,7 +345,7 @@ class FilesPlayer:
 
     def rebuild(self, journal: IdleJournal) -> Sequence[Message]:
         self.generation += 1
-        recorded = {source.name: source.latest({}) for source in self._inputs()}
+        recorded = {source.name: source.latest({}) for source in self.files.inputs()}
         begins = {
             name: {
                 partition: PartitionBegin(int(partition), (), 0, journal.of((name, partition)))
@@ -337,8 +353,8 @@ class FilesPlayer:
             }
             for name, partitions in self.first.items()
         }
-        inputs = tuple(replace(source, recorded=recorded[source.name]) for source in self._inputs())
-        self._begin(self._job(inputs=inputs, begins=begins, emits_replayed=False))
+        inputs = tuple(replace(source, recorded=recorded[source.name]) for source in self.files.inputs())
+        self._begin(self._job(inputs, begins=begins, emits_replayed=False))
         sent: list[Message] = []
         while True:
             batch = self._next()
@@ -348,7 +364,9 @@ class FilesPlayer:
 
     def end(self) -> Sequence[Message]:
         """As a run that reads what is there and ends."""
-        self.source = JobReader(replace(self.source.job, inputs=self._inputs(finished=True), finished=True))
+        self.source = JobReader(
+            replace(self.source.job, inputs=self.files.inputs(finished=True), finished=True)
+        )
         sent: list[Message] = []
         while not self.offset["final"]:
             sent += self._next()
