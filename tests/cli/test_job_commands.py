@@ -134,7 +134,7 @@ def test_the_status_shows_state_inputs_counters_outputs_and_how_long_catching_up
     assert shown == [
         "tolls: Running, run 3 since 2026-01-01T00:00:00Z (process 7 on here)",
         "  resumed from the checkpoint; run 2 was killed",
-        "  state of generation 1, begun at the beginning",
+        "  state of generation 1, started at the beginning",
         "  4 batches, 123,000 events in this run",
         "  catching up from batch 17: 123,000 of about 492,000 events (25%), 61,500/s, about 6s left",
         "  input sensor/0: 400,000 events, watermark 2026-01-01T00:00:50Z, delay 10s",
@@ -164,7 +164,7 @@ def test_stop_waits_until_the_run_has_ended_and_tells_what_it_did(project, direc
     with under_way(directory) as process:
         assert command("stop", project) == 0
         shown = capsys.readouterr().out
-        assert f"asked to stop behind its batch: process {process.pid} on" in shown
+        assert f"asked to stop after its batch: process {process.pid} on" in shown
         assert "run 3 stopped: 5 batches, 200 events, 18 rows" in shown
         assert process.wait(timeout=10) == 0
 

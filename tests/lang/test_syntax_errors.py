@@ -105,7 +105,7 @@ ERRORS = [
      "WHERE stands before GROUP BY; groups are filtered by HAVING"),
     ("SELECT a FROM t WHERE a = 1 TIMESTAMP BY b", "TIMESTAMP", "SYNTAX",
      "GROUP BY, HAVING, SELECT, UNION or an operator was expected where 'TIMESTAMP' stands",
-     "TIMESTAMP BY stands behind an input, in FROM"),
+     "TIMESTAMP BY stands after an input, in FROM"),
     ("SELECT e.ArrayValue FROM t CROSS APPLY a AS e", "AS", "SYNTAX", "'(' was expected where 'AS' stands",
      "write APPLY GetArrayElements(a) AS e or APPLY GetRecordProperties(a) AS p"),
     ("SELECT ArrayValue FROM t CROSS APPLY GetArrayElements(a) WHERE b = 1", "WHERE", "SYNTAX",

@@ -182,7 +182,7 @@ def _built_in(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
         return _scalar(call, name, binder)
     if name in TABLE_FUNCTIONS:
         hint = f"write FROM ... CROSS APPLY {call.name.text}(...) AS alias"
-        message = f"{call.name.text} makes rows and can stand behind APPLY only"
+        message = f"{call.name.text} makes rows and can stand after APPLY only"
         binder.diagnostics.error("TABLE_FUNCTION_HERE", message, call.span, hint)
         return Literal(None, call.span)
     if name in WINDOW_FUNCTIONS:

@@ -117,7 +117,7 @@ class GroupBinding:
         if name.casefold() in FUNCTIONS and name.casefold().startswith("window"):
             hint = FUNCTIONS[name.casefold()]
         elif name.casefold() in self._aliases:
-            hint = f"{name} is an alias of this SELECT; repeat the expression, or read it in a step behind"
+            hint = f"{name} is an alias of this SELECT; repeat the expression, or read it in a later step"
         diagnostics.error(
             "NOT_GROUPED",
             f"{repr(name) if name else 'this'} is neither a grouping key nor inside an aggregate",

@@ -104,7 +104,7 @@ def bind_metadata(call: tree.CallExpr, scope: Scope, diagnostics: Diagnostics) -
     if parts[0].casefold() == _EVENT_ID.casefold() and not relation.events:
         diagnostics.error(
             "EVENT_ID_HERE",
-            f"the rows of {name.text!r} are no longer events as they came, and have no EventId",
+            f"the rows of {name.text!r} are no longer events as they arrived, and have no EventId",
             call.span,
             f"select GetMetadataPropertyValue(input, '{_EVENT_ID}') AS a column where the input is read",
         )

@@ -132,7 +132,7 @@ class SelectBinder:
         if columns is None:
             self._diagnostics.error(
                 "UNKNOWN_FUNCTION",
-                f"{written} cannot stand behind APPLY",
+                f"{written} cannot stand after APPLY",
                 apply.function.span,
                 "only GetArrayElements and GetRecordProperties can",
             )

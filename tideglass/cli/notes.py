@@ -9,7 +9,7 @@ import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-INPUT_HELP = "Files or folder of an input; behind it ,arrival=FIELD and ,partitions=folders."
+INPUT_HELP = "Files or folder of an input; after it ,arrival=FIELD and ,partitions=folders."
 
 
 def report_warnings(*warnings: str) -> None:

@@ -31,7 +31,7 @@ def restart(
     last = runs[-1].start
     if last.arguments is None:
         raise StateError(
-            f"run {last.run} was not begun by a command\n  hint: say how, with `tideglass start`"
+            f"run {last.run} was not started by a command\n  hint: say how, with `tideglass start`"
         )
     stop_run(directory, wait_seconds=wait)
     changed = [] if key_groups is None else ["--key-groups", str(key_groups)]

@@ -56,7 +56,7 @@ def status_lines(found: Status) -> list[str]:
     lines = [
         state_line(found),
         f"  {found.cause}",
-        f"  state of generation {found.generation}, begun {_START_WORDS[found.mode]}",
+        f"  state of generation {found.generation}, started {_START_WORDS[found.mode]}",
         f"  {batches_text(found.batches)}, {found.events:,} events in this run",
     ]
     if found.catching_up is not None:

@@ -51,12 +51,12 @@ def stop_run(directory: JobDirectory, *, now: bool = False, wait_seconds: float)
     if holder is None:
         return False
     directory.stop.write_text(AT_ONCE if now else "")
-    print_lines([f"asked to stop {'at once' if now else 'behind its batch'}: {holder.words}"])
+    print_lines([f"asked to stop {'at once' if now else 'after its batch'}: {holder.words}"])
     until_seconds = time.monotonic() + wait_seconds
     while running(directory) is not None:
         if time.monotonic() > until_seconds:
             raise StateError(
-                f"{holder.words} has not ended within {wait_seconds:g} s; it still will, behind its batch\n"
+                f"{holder.words} has not ended within {wait_seconds:g} s; it still will, after its batch\n"
                 "  hint: wait longer with --wait, or break the batch off with --now"
             )
         time.sleep(_LOOK_SECONDS)

@@ -131,7 +131,7 @@ class StateError(TideglassError):
 #: The ways out of damaged state. The first loses and doubles nothing, as long as the inputs are still there.
 REBUILD = (
     "--start last (for a job over topics: another number of --key-groups) builds the state anew from the "
-    "inputs and goes on behind the rows that are written; --fresh starts anew and replaces all rows"
+    "inputs and goes on after the rows that are written; --fresh starts anew and replaces all rows"
 )
 RESTART = (
     "--start TIME gives the rows from an output time on, with the state built anew; "

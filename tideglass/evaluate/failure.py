@@ -34,7 +34,7 @@ from tideglass.plan.topology import (
 )
 
 _LONGEST_SHOWN = 300
-_LIMIT = ("LIMIT_REACHED", "what one row may take is told in docs/limits.md")
+_LIMIT = ("LIMIT_REACHED", "docs/limits.md lists what one row may take")
 OWN_COLUMNS = (*ORDER_COLUMNS, SUBSTREAM)
 
 

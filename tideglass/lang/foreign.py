@@ -140,10 +140,10 @@ def foreign(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> Di
         return _refused(
             "a script has one WITH, and this is another",
             token,
-            "put all steps behind the first WITH, with commas: WITH a AS (...), b AS (...)",
+            "put all steps after the first WITH, with commas: WITH a AS (...), b AS (...)",
         )
     if token.type == "WITH":
-        return _refused("WITH (...) behind an input is not in the language", token, "leave it out")
+        return _refused("WITH (...) after an input is not in the language", token, "leave it out")
     if token.type == "GROUP" and previous.upper() == "WITHIN":
         hint = "write PERCENTILE_CONT(0.5) OVER (ORDER BY x)"
         return _refused("WITHIN GROUP is not in the language", token, hint, previous)

@@ -164,7 +164,7 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
         ),
         (
             expected <= _NAMES | {"STRING"} and token.type in _CLAUSE_WORDS | {"SEMI", "$END"},
-            f"a name is missing behind {before}",
+            f"a name is missing after {before}",
         ),
         ("WHEN" in expected and token.type == "THEN", "write CASE WHEN condition THEN value"),
         (expected == frozenset({"DURATION"}), "write LIMIT DURATION(minute, 5)"),
@@ -176,7 +176,7 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
             token.type == "NAME" and token.upper() in ("INNER", "LEFT") and "JOIN" in expected,
             f"the clause is {token.upper()} JOIN",
         ),
-        (token.type == "BY", "the clause is GROUP BY, or behind an input TIMESTAMP BY or PARTITION BY"),
+        (token.type == "BY", "the clause is GROUP BY, or after an input TIMESTAMP BY or PARTITION BY"),
         (
             expected <= {"LPAR", "RPAR", "COMMA"}
             and token.type in _NAMES | RESERVED
@@ -237,7 +237,7 @@ def _hint(tokens: Sequence[Token], index: int, expected: frozenset[str]) -> str:
         ),
         (
             token.type in ("TIMESTAMP", "PARTITION") and following.type == "BY" and "UNION" in expected,
-            f"{token.upper()} BY stands behind an input, in FROM",
+            f"{token.upper()} BY stands after an input, in FROM",
         ),
         (
             expected == frozenset({"LPAR"}) and index > 1 and tokens[index - 2].type == "APPLY",
@@ -303,7 +303,7 @@ def _last_resort(tokens: Sequence[Token], index: int, expected: frozenset[str]) 
         ),
         (
             token.type in ("SEMI", "$END") and {"SELECT", "COMMA"} <= expected,
-            "behind the steps of WITH stands a SELECT that reads them",
+            "after the steps of WITH follows a SELECT that reads them",
         ),
         ("CREATE" in expected, "a query begins with SELECT, or with WITH name AS (SELECT ...)"),
         (

@@ -55,7 +55,7 @@ def _check_clauses(select: tree.Select, diagnostics: Diagnostics) -> None:
                 "CLAUSE_WITH_MATCH",
                 f"{clause} and MATCH_RECOGNIZE cannot stand in one SELECT",
                 part.span,
-                f"use {clause} in a WITH step before or behind",
+                f"use {clause} in a WITH step before or after",
             )
 
 

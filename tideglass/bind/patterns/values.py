@@ -95,7 +95,7 @@ class VariableScope(Scope):
         first = self.relations[0].alias
         self.environment.diagnostics.error(
             "NOT_OF_A_VARIABLE",
-            f"{name.text!r} is no variable of this pattern with a field behind it",
+            f"{name.text!r} is no variable of this pattern with a field after it",
             span,
             f"say of which variable's events it is a field, as in {first}.{name.text}",
         )
