@@ -84,7 +84,7 @@ class Plain(Generic[T]):
     """How values of a type are coded as JSON without a format of their own.
 
     For what one version sends to itself, and for what is part of something that has a format.
-    of: the type, of those above.
+    of: a type of the table above.
     """
 
     of: Any

@@ -133,7 +133,7 @@ class _Batch:
     released: bool
     clock_ms: int | None
 
-    def is_mute(self, partition: str, state: ScanState) -> bool:
+    def never_had_events(self, partition: str, state: ScanState) -> bool:
         """Whether a partition has no event yet."""
         return partition not in self.chunks and not state.has_events
 
@@ -270,13 +270,15 @@ class IngressTask:
         # Partitions that never had an event come last: their clock is that of the others.
         for name, each in sorted(
             record.partitions.items(),
-            key=lambda known: (batch.is_mute(known[0], states[known[0]]), known[1].number),
+            key=lambda known: (batch.never_had_events(known[0], states[known[0]]), known[1].number),
         ):
             own = batch.chunks.get(name, [])
             idle_time = None
             if not (own or batch.released or batch.clock_ms is None):
                 has_events = states[name].has_events
-                idle_time = _idle_time(each, batch.clock_ms) if has_events else _beside(newest_ticks)
+                idle_time = (
+                    _idle_time(each, batch.clock_ms) if has_events else _idle_like_others(newest_ticks)
+                )
             messages, after[name] = self._scan.run(
                 each.number,
                 name,
@@ -391,7 +393,7 @@ def _idle_time(each: KnownPartition, now_ms: int) -> IdleTime | None:
     return IdleTime(idle_ms * TICKS_PER_MILLISECOND, each.since_ms * TICKS_PER_MILLISECOND)
 
 
-def _beside(newest_ticks: int) -> IdleTime | None:
+def _idle_like_others(newest_ticks: int) -> IdleTime | None:
     """The idle time of a partition that never had an event: its clock is that of the other partitions."""
     return None if newest_ticks == BEFORE_ALL_TICKS else IdleTime(0, newest_ticks)
 

@@ -73,10 +73,16 @@ def _chunk_name(bucket: int, number: int | None = None) -> str:
 class IngressProcessor(StatefulProcessor):
     """Hosts an IngressTask per input in Spark. Pickled to the workers; everything else is made there.
 
-    input_of: the input and the share of each number Spark hashes. idle_ms: how often idle time is reported
-    to the stages; None: never. known: see IngressTask. profile: every ingress reports where its time went.
-    peers: tells of partitions that are scanned elsewhere; None: none is. begins: by input, where its state
-    begins.
+    topology: what is computed.
+    sink: where rows of level 0 go.
+    job, known: see IngressTask.
+    input_of: input and share by the number that Spark hashes.
+    key_of: per key group of the stages, the number that Spark hashes.
+    idle_ms: how often idle time is reported to the stages; None: never.
+    references: reference data.
+    profile: every ingress reports where its time went.
+    partition_watermarks: those of partitions that other ingresses scan; None: there are none.
+    begins: by input, where its state begins.
     """
 
     def __init__(
