@@ -227,6 +227,12 @@ def test_every_module_says_what_it_is():
     assert not silent
 
 
+def test_no_two_files_of_tests_have_one_name():
+    """Tests are imported by the name of their file; of two with one name pytest takes neither."""
+    names = [path.name for path in TESTS.rglob("test_*.py")]
+    assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
 def test_no_test_imports_a_test():
     """What several share is in tests/support, or beside what it drives (the oracle, the fuzzer, costs)."""
     found = [
