@@ -59,17 +59,21 @@ class RunSetup:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """What earlier runs have left, as far as this one goes on from it.
+    """The job and what earlier runs of it have left, as far as this one goes on from it.
 
+    identity: what the job is made of now.
     manifest: of the newest generation; None for a first run and for one that forgets the others.
     changes: what has changed since, and whether the state still fits.
+    request: what the user asks for, as far as it is not what happens anyway.
     stop: where that generation stopped; of nothing where no start needs it.
     newest_generation: number of the newest one that has a directory; 0 for none.
     runs: the journal.
     """
 
+    identity: Identity
     manifest: Manifest | None
     changes: Changes
+    request: StartRequest
     stop: StopPoint
     newest_generation: int
     runs: Sequence[Run]
@@ -85,79 +89,73 @@ def begin(job: JobPlan, directory: JobDirectory, lookup: TopicLookup) -> RunSetu
     Raises StateError, InputError or OutputError when it cannot start; then nothing has been written.
     """
     now_ticks = time.time_ns() // NANOSECONDS_PER_TICK
-    identity = _identity(job, directory)
-    previous = _previous(job, directory, identity)
-    request = _request(job, previous.manifest)
-    plan = decide_start(request, _facts(job, previous, now_ticks))
-    if plan.resume:
-        read_plan = ReadPlan.load(directory.generation(plan.generation) / READ_PLAN)
-    else:
-        read_plan = plan_reading(
-            job,
-            plan,
-            previous.stop.of_inputs(previous.changes.same_inputs),
-            IdleJournal(directory.idle_journal),
-            lookup,
-            now_ticks,
-            as_configured=request.mode is None and plan.mode is StartMode.BEGINNING,
-        )
+    journal = IdleJournal(directory.idle_journal)
+    previous = _previous(job, directory)
+    plan = decide_start(previous.request, _facts(job, previous, now_ticks))
+    generation = directory.generation(plan.generation)
+    read_plan = plan_reading(
+        job,
+        generation,
+        plan,
+        previous.stop.of_inputs(previous.changes.same_inputs),
+        journal,
+        lookup,
+        now_ticks,
+        as_configured=previous.request.mode is None and plan.mode is StartMode.BEGINNING,
+    )
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
     if not replaces_rows:
         _check_outputs(job, directory, plan, previous.manifest)
 
-    _clear_outputs(job, directory, plan, previous, identity, replaces_rows=replaces_rows)
-    _write_generation(job, directory, plan, read_plan, previous.manifest, identity)
-    batch = last_batch(directory.generation(plan.generation) / "checkpoint") if plan.resume else None
-    start = _journal_start(job, directory, plan, previous, identity, batch)
+    _clear_outputs(job, directory, plan, previous, replaces_rows=replaces_rows)
+    if job.options.fresh:
+        journal.forget()
+        JournaledReferences(str(directory.reference), ()).forget()
+    _write_generation(job, directory, plan, read_plan, previous)
+    batch = last_batch(generation / "checkpoint") if plan.resume else None
+    start = _journal_start(job, directory, plan, previous, batch)
     return RunSetup(start, plan, batch, read_plan)
 
 
 # ---------------------------------------------------------------- what was there before
 
 
-def _identity(job: JobPlan, directory: JobDirectory) -> Identity:
-    return identity_of(
+def _previous(job: JobPlan, directory: JobDirectory) -> Previous:
+    """What earlier runs have left. Raises StateError where a start that needs it cannot have it."""
+    options = job.options
+    identity = identity_of(
         job.compiled,
         job.settings,
         {**job.inputs, **job.references, **job.topics},
         job.outputs,
         directory.path,
-        finished_input=job.options.once,
+        finished_input=options.once,
     )
-
-
-def _previous(job: JobPlan, directory: JobDirectory, identity: Identity) -> Previous:
-    """What earlier runs have left. Raises StateError where a start that needs it cannot have it."""
-    options = job.options
     manifest = None if options.fresh else read_manifest(directory.manifest)
-    if manifest is None and not (options.fresh or options.overwrite) and has_state(directory):
-        raise damaged(directory.manifest, "is missing, though there is state of a job", FRESH)
-    changes, stop = changes_between(manifest, identity), StopPoint()
-    if manifest is not None:
-        mode = _request(job, manifest).mode
-        generation = directory.generation(manifest.start_plan.generation)
-        if mode is None and changes.keeps_state:
-            check_state(generation, manifest.kept)
-        else:
-            stop = _stop_point(generation, is_needed=mode in (None, StartMode.LAST_STOPPED))
-    return Previous(manifest, changes, stop, directory.newest_generation(), read_runs(directory.journal))
-
-
-def _stop_point(generation: Path, *, is_needed: bool) -> StopPoint:
-    try:
-        return stop_point(generation)
-    except StateError:
-        if is_needed:
-            raise
-        return StopPoint()
-
-
-def _request(job: JobPlan, manifest: Manifest | None) -> StartRequest:
-    """What the user asks for; with topics, where the last run stopped is in its checkpoint."""
-    request = job.options.start
+    changes = changes_between(manifest, identity)
+    request, stop = options.start, None
     if job.topics and manifest is not None and request.mode is StartMode.LAST_STOPPED:
-        return replace(request, mode=None)
-    return request
+        request = replace(request, mode=None)  # of topics, where the last run stopped is in its checkpoint
+    if manifest is None:
+        if not (options.fresh or options.overwrite) and has_state(directory):
+            raise damaged(directory.manifest, "is missing, though there is state of a job", FRESH)
+    elif request.mode is None and changes.keeps_state:
+        check_state(directory.generation(manifest.start_plan.generation), manifest.kept)
+    else:
+        try:
+            stop = stop_point(directory.generation(manifest.start_plan.generation))
+        except StateError:
+            if request.mode in (None, StartMode.LAST_STOPPED):
+                raise  # any other start needs no run before it
+    return Previous(
+        identity,
+        manifest,
+        changes,
+        request,
+        stop or StopPoint(),
+        directory.newest_generation(),
+        read_runs(directory.journal),
+    )
 
 
 # ---------------------------------------------------------------- what decides the start
@@ -195,7 +193,6 @@ def _clear_outputs(
     directory: JobDirectory,
     plan: StartPlan,
     previous: Previous,
-    identity: Identity,
     *,
     replaces_rows: bool,
 ) -> None:
@@ -208,7 +205,7 @@ def _clear_outputs(
     if manifest is not None and plan.mode is StartMode.LAST_STOPPED and not plan.resume:
         # Batches that were killed between their rows and their commit: the run emits their rows again.
         after = Batch(manifest.start_plan.generation, -1 if last is None else last)
-        for output in _written_outputs(job, directory, manifest, identity):
+        for output in _written_outputs(job, directory, manifest, previous.identity):
             output.withdraw(after)
 
 
@@ -234,27 +231,20 @@ def _written_outputs(
 
 
 def _write_generation(
-    job: JobPlan,
-    directory: JobDirectory,
-    plan: StartPlan,
-    read_plan: ReadPlan,
-    previous: Manifest | None,
-    identity: Identity,
+    job: JobPlan, directory: JobDirectory, plan: StartPlan, read_plan: ReadPlan, previous: Previous
 ) -> None:
-    """Write what this run and later ones rely on, the manifest last: until then the earlier one counts."""
-    if job.options.fresh:
-        IdleJournal(directory.idle_journal).forget()
-        JournaledReferences(str(directory.reference), ()).forget()
+    """Write what the run and later ones go by. The manifest comes last: before, the earlier one counts."""
     kept = (READ_PLAN, COUNTS, *((REACHED,) if job.topics else ()))
-    if plan.resume and previous is not None:
-        kept = previous.kept
+    if plan.resume and previous.manifest is not None:
+        kept = previous.manifest.kept
     else:
         generation = directory.generation(plan.generation)
         read_plan.save(generation / READ_PLAN)
         Counts().save(generation)
         if job.topics:
             TopicProgress().save(generation)
-    write_manifest(directory.manifest, Manifest(STATE_FORMAT, replace(plan, resume=False), identity, kept))
+    manifest = Manifest(STATE_FORMAT, replace(plan, resume=False), previous.identity, kept)
+    write_manifest(directory.manifest, manifest)
     directory.remove_generations(kept=plan.generation)
 
 
@@ -263,7 +253,6 @@ def _journal_start(
     directory: JobDirectory,
     plan: StartPlan,
     previous: Previous,
-    identity: Identity,
     batch: int | None,
 ) -> RunStart:
     """Add the run to the journal, and the end of the one before if that was killed."""
@@ -283,8 +272,8 @@ def _journal_start(
         folder=os.getcwd(),
         changes=previous.changes.differences,
         arguments=job.options.arguments,
-        query=identity.query,
-        plan=identity.plan,
+        query=previous.identity.query,
+        plan=previous.identity.plan,
     )
     add(directory.journal, start)
     return start

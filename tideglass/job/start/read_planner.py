@@ -6,6 +6,7 @@ StartPlan + StopPoint ──plan_reading──▶ ReadPlan ──▶ sources, an
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.job.options import JobPlan
@@ -13,13 +14,14 @@ from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.stop_point import StopPoint
 from tideglass.job.start.decision import StartMode, StartPlan
 from tideglass.job.start.files import begin_files
-from tideglass.job.start.read_plan import ReadPlan
-from tideglass.job.start.topics import TopicBegin, TopicLookup, begin_as_configured, begin_topics
+from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
+from tideglass.job.start.topics import TopicLookup, begin_as_configured, begin_topics
 from tideglass.plan.read_back import ReadBack, read_backs
 
 
 def plan_reading(
     job: JobPlan,
+    generation: Path,
     plan: StartPlan,
     stop: StopPoint,
     journal: IdleJournal,
@@ -28,8 +30,9 @@ def plan_reading(
     *,
     as_configured: bool,
 ) -> ReadPlan:
-    """Where to begin so that the rows the start plan emits are complete.
+    """Where to begin so that the rows the start plan emits are complete; a run that resumes begins as before.
 
+    generation: the directory of the plan's generation.
     stop: where the generation before stopped, of the inputs that are still read in the same way.
     journal: idle periods of the job so far.
     lookup: asks a broker what a topic holds.
@@ -37,11 +40,13 @@ def plan_reading(
     as_configured: nobody has chosen a start; topics begin as the project says.
     Raises InputError when an input no longer holds what is needed.
     """
+    if plan.resume:
+        return ReadPlan.load(generation / READ_PLAN)
+    files = ReadPlan()
     after_ticks = _after_ticks(plan, stop)
     complete_from_ticks, backs = _complete_from(job, plan, stop)
     # From the beginning means: of what is there.
     accept_partial = plan.accept_partial or plan.mode is StartMode.BEGINNING
-    files, topics = ReadPlan(), TopicBegin()
     if job.inputs and (stop.stop_points or plan.mode is not StartMode.BEGINNING):
         files = begin_files(
             job.inputs,
@@ -52,9 +57,9 @@ def plan_reading(
             after_ticks=after_ticks,
             accept_partial=accept_partial,
         )
-    if job.topics and as_configured:
+    if as_configured:
         topics = begin_as_configured(job.topics, lookup, finished=job.options.once)
-    elif job.topics:
+    else:
         needed, raised = {}, {}
         if complete_from_ticks is not None:
             needed = {name: back.read_from_ticks(complete_from_ticks) for name, back in backs.items()}
