@@ -134,39 +134,12 @@ class Stage:
         match op:
             case ScanOp() | ReceiveOp():
                 return
-            case WindowOp(id=id_, sources=sources):
-                op_progress = Progress.of_inputs([result.progress[source] for source in sources])
-                partials = [table for source in sources for table in rows[source]]
+            case WindowOp() | AnalyticOp() | PatternOp() | JoinOp():
+                sources = (*op.left, *op.right) if isinstance(op, JoinOp) else op.sources
+                progress = Progress.of_inputs([result.progress[source] for source in sources])
                 on_failure = self._on_failure(op, result)
-                closed = self._kernels[id_].advance(partials, op_progress, state_of(id_), on_failure)
-                rows[id_] = [closed] if closed.num_rows else []
-                result.progress[id_] = op_progress
-            case JoinOp(id=id_, left=left, right=right):
-                op_progress = Progress.of_inputs([result.progress[source] for source in (*left, *right)])
-                lefts = [table for source in left for table in rows[source]]
-                rights = [table for source in right for table in rows[source]]
-                on_failure = self._on_failure(op, result)
-                joined, op_progress_after = self._joins[id_].advance(
-                    lefts, rights, op_progress, state_of(id_), on_failure
-                )
-                rows[id_] = [] if joined is None else [joined]
-                result.progress[id_] = op_progress_after
-            case AnalyticOp(id=id_, sources=sources):
-                op_progress = Progress.of_inputs([result.progress[source] for source in sources])
-                waiting = [table for source in sources for table in rows[source]]
-                on_failure = self._on_failure(op, result)
-                taken = self._analytics[id_].advance(waiting, op_progress, state_of(id_), on_failure)
-                rows[id_] = [] if taken is None else [taken]
-                result.progress[id_] = op_progress
-            case PatternOp(id=id_, sources=sources):
-                op_progress = Progress.of_inputs([result.progress[source] for source in sources])
-                events = [table for source in sources for table in rows[source]]
-                on_failure = self._on_failure(op, result)
-                matched, op_progress_after = self._patterns[id_].advance(
-                    events, op_progress, state_of(id_), on_failure
-                )
-                rows[id_] = [] if matched is None else [matched]
-                result.progress[id_] = op_progress_after
+                made, result.progress[op.id] = self._stateful(op, rows, progress, state_of(op.id), on_failure)
+                rows[op.id] = [] if made is None or not made.num_rows else [made]
             case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
                 if op.source in result.progress:
                     result.progress[op.id] = result.progress[op.source]
@@ -182,6 +155,31 @@ class Stage:
             result.failed = added(result.failed, {op.id: Failed(count, message)})
 
         return take
+
+    def _stateful(
+        self,
+        op: WindowOp | AnalyticOp | PatternOp | JoinOp,
+        rows: Mapping[int, Sequence[pa.Table]],
+        progress: Progress,
+        state: State,
+        on_failure: OnFailure | None,
+    ) -> tuple[pa.Table | None, Progress]:
+        """The rows an operator makes, None for none, and the progress of these; `progress`: at its input."""
+
+        def of(sources: Sequence[int]) -> list[pa.Table]:
+            return [table for source in sources for table in rows[source]]
+
+        match op:
+            case WindowOp():
+                kernel = self._kernels[op.id]
+                return kernel.advance(of(op.sources), progress, state, on_failure), progress
+            case AnalyticOp():
+                analytic = self._analytics[op.id]
+                return analytic.advance(of(op.sources), progress, state, on_failure), progress
+            case PatternOp():
+                return self._patterns[op.id].advance(of(op.sources), progress, state, on_failure)
+            case JoinOp():
+                return self._joins[op.id].advance(of(op.left), of(op.right), progress, state, on_failure)
 
     def _stateless(
         self,
