@@ -23,7 +23,7 @@ from tideglass.core.limits import Limits
 from tideglass.core.types import Type
 from tideglass.functions.conversions import json_sql
 from tideglass.functions.library import PythonFunction
-from tideglass.functions.sandbox import Exceeded, Sandbox, ScriptError, quoted, sandbox
+from tideglass.functions.sandbox import Exceeded, Sandbox, ScriptError, arguments_source, sandbox
 from tideglass.functions.signature import Sql, literal_sql
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _run(names: pa.Array, dates: pa.Array, arguments: pa.Array) -> pa.Array:
         raise EvaluationError(f"The function UDF.{name} has no script.")
     results: list[str | None] = []
     for rows in _loads(cast("list[str]", arguments.to_pylist())):
-        work = f"rows({quoted(name, json.loads(str(dates[0])), _array(rows))})"
+        work = f"rows({arguments_source(name, json.loads(str(dates[0])), _array(rows))})"
         answer = _asked(f"The function UDF.{name}", work, rows)
         if isinstance(answer, dict):
             failed = cast("Mapping[str, str]", answer)
@@ -188,7 +188,7 @@ def aggregate(name: str, groups: Sequence[str]) -> list[str | None] | GroupFailu
 
     groups: the events of each as a JSON array of [value, timestamp], both as tagged text.
     """
-    work = f"groups({quoted(name, _array(groups))})"
+    work = f"groups({arguments_source(name, _array(groups))})"
     try:
         answer = _sandbox().run(f"tideglass.start(tideglass.{work})")
     except Exceeded as exceeded:
@@ -220,7 +220,7 @@ def match_positions(texts: pa.Array, patterns: pa.Array) -> pa.Array:
     known = [json.dumps(pair) for pair in pairs if None not in pair]
     found: list[int] = []
     for load in _loads(known):
-        found += _asked("REGEXMATCH", f"matches({quoted(_array(load))})", load)
+        found += _asked("REGEXMATCH", f"matches({arguments_source(_array(load))})", load)
     positions = iter(found)
     return pa.array([None if None in pair else next(positions) for pair in pairs], pa.int64())
 

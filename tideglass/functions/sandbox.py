@@ -177,6 +177,6 @@ def _close(pid: int, made: Sandbox) -> None:
         made.close()
 
 
-def quoted(*values: object) -> str:
+def arguments_source(*values: object) -> str:
     """Arguments of a call as source code."""
     return ", ".join(json.dumps(value) for value in values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD
 from tideglass.plan.calls import AggregateCall, AnalyticCall
@@ -101,14 +102,18 @@ def analytic_specs(
         arg, default = optional(call.arg), optional(call.default)
         keys = tuple(dict.fromkeys(column(key) for key in call.partition_by))
         when = optional(call.when)
-        made = AnalyticSpec(name, call.function, call.length_ticks, keys, when, arg, call.offset, default)
+        common: dict[str, Any] = {
+            "name": name,
+            "function": call.function,
+            "length_ticks": call.length_ticks,
+            "keys": keys,
+            "when": when,
+            "arg": arg,
+        }
         if call.model is not None:
-            return AnomalySpec(
-                name, call.function, call.length_ticks, keys, when, arg, model=call.model, span=call.span
-            )
-        if call.aggregate is not None:
-            return replace(made, aggregate=aggregate_spec(name, call.aggregate, column))
-        return made
+            return AnomalySpec(**common, model=call.model, span=call.span)
+        aggregate = None if call.aggregate is None else aggregate_spec(name, call.aggregate, column)
+        return AnalyticSpec(**common, offset=call.offset, default=default, aggregate=aggregate)
 
     specs = tuple(spec(name, call) for name, call in node.calls)
     keys = tuple(key for key in specs[0].keys if all(key in spec.keys for spec in specs))
