@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from support.depth import some
 from tideglass.core.errors import EvaluationError
 from tideglass.core.limits import Limits
 from tideglass.functions.sandbox import Exceeded, Sandbox, ScriptError, sandbox
@@ -33,12 +34,12 @@ def called(body: str, on_error: str = "stop") -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("body", TOO_MUCH_MEMORY.values(), ids=TOO_MUCH_MEMORY)
-def test_memory_without_bound_stops_the_job_at_its_row_and_not_the_process(body: str) -> None:
+@pytest.mark.parametrize("name", some(TOO_MUCH_MEMORY, 2))
+def test_memory_without_bound_stops_the_job_at_its_row_and_not_the_process(name: str) -> None:
     with pytest.raises(
         EvaluationError, match=r"UDF\.f (took more than 64 MB|did not end within 1 s)"
     ) as raised:
-        called(body)
+        called(TOO_MUCH_MEMORY[name])
     assert 'the row has {"n":3}' in str(raised.value)
     assert "JavaScriptMemoryInMB" in str(raised.value) or "JavaScriptTimeoutInSeconds" in str(raised.value)
     assert called("return 7;") == [1, 2, 7, 4, 5]
@@ -50,11 +51,14 @@ def test_a_row_that_takes_too_much_can_be_left_out() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [
-        "for (;;);",
-        "return /(a+)+$/.test('a'.repeat(60) + 'b');",
-        "Promise.resolve().then(() => { for (;;); }); return 1;",
-    ],
+    some(
+        [
+            "for (;;);",
+            "return /(a+)+$/.test('a'.repeat(60) + 'b');",
+            "Promise.resolve().then(() => { for (;;); }); return 1;",
+        ],
+        3,
+    ),
 )
 def test_a_call_that_does_not_end_is_told_in_time(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tideglass.functions.sandbox._GRACE_SECONDS", 3)  # the last one takes all of it
