@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from tideglass.core.types import ORDER_COLUMNS, PAYLOAD
 from tideglass.plan.calls import AggregateCall, AnalyticCall
@@ -102,18 +101,28 @@ def analytic_specs(
         arg, default = optional(call.arg), optional(call.default)
         keys = tuple(dict.fromkeys(column(key) for key in call.partition_by))
         when = optional(call.when)
-        common: dict[str, Any] = {
-            "name": name,
-            "function": call.function,
-            "length_ticks": call.length_ticks,
-            "keys": keys,
-            "when": when,
-            "arg": arg,
-        }
         if call.model is not None:
-            return AnomalySpec(**common, model=call.model, span=call.span)
-        aggregate = None if call.aggregate is None else aggregate_spec(name, call.aggregate, column)
-        return AnalyticSpec(**common, offset=call.offset, default=default, aggregate=aggregate)
+            return AnomalySpec(
+                name=name,
+                function=call.function,
+                length_ticks=call.length_ticks,
+                keys=keys,
+                when=when,
+                arg=arg,
+                model=call.model,
+                span=call.span,
+            )
+        return AnalyticSpec(
+            name=name,
+            function=call.function,
+            length_ticks=call.length_ticks,
+            keys=keys,
+            when=when,
+            arg=arg,
+            offset=call.offset,
+            default=default,
+            aggregate=None if call.aggregate is None else aggregate_spec(name, call.aggregate, column),
+        )
 
     specs = tuple(spec(name, call) for name, call in node.calls)
     keys = tuple(key for key in specs[0].keys if all(key in spec.keys for spec in specs))
