@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracle.strategies import Trial, events, without_mixed_text
 from oracle.strategies import settings as time_settings
 from support.against_oracle import check_rows, reproducible
-from support.depth import depth
+from support.depth import depth, some
 from support.harness import Manner, compiled_for, manners
 from tideglass.core.types import Type, field
 from tideglass.engine.key_groups import partition_groups_of
@@ -80,7 +80,7 @@ def test_every_key_group_has_as_many_partitions_as_the_others() -> None:
         assert (sizes.min(), sizes.max()) == (fewest, most)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", some(EVERY, 2))
 @given(st.data(), time_settings(), manners())
 @examples(reproducible, max_examples=depth(12))
 def test_they_give_the_oracles_rows_in_any_batches_and_restarts(

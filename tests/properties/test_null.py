@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from oracle import run as oracle_run
+from support.depth import some
 from support.harness import play
 
 PAGE = Path(__file__).parents[2] / "docs" / "null.md"
@@ -102,7 +103,7 @@ def test_every_condition_is_what_the_page_says_in_every_place(place: str) -> Non
     assert hits(play(script(place), inputs, reference=reference).rows, len(given)) == expected
 
 
-@pytest.mark.parametrize("number", range(len(EVENTS)))
+@pytest.mark.parametrize("number", some(range(len(EVENTS)), 2))
 def test_a_condition_is_the_same_where_all_events_lack_the_field(number: int) -> None:
     """All of a column is NULL then, and its type is known before any row is seen."""
     for place in ("WHERE", "CASE"):

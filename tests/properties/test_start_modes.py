@@ -31,7 +31,7 @@ from oracle.strategies import (
     users_aggregations,
 )
 from support.against_oracle import reproducible
-from support.depth import depth
+from support.depth import depth, some
 from support.generated import chains_of_steps
 from support.harness import AT_ONCE, Begin, Manner, Place, Played, compiled_for, manners, play
 from support.joins import around_joins
@@ -134,7 +134,7 @@ def behind(first: Played, trial: Trial, idle_periods: Mapping[Place, list[IdlePe
 # ---------------------------------------------------------------- at a given output time
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some(KINDS, 3))
 @given(data=st.data(), seconds=st.integers(-2, 120).map(lambda n: n / 2), manner=manners())
 @examples(reproducible, max_examples=depth(7))
 def test_from_its_output_time_on_a_run_equals_the_undisturbed_one(
@@ -171,7 +171,7 @@ def test_a_replay_sees_the_idle_periods_of_the_first_reading(
 # ---------------------------------------------------------------- where the last run stopped
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", some(KINDS, 3))
 @given(data=st.data(), batches=st.integers(1, 6), before=manners(), after=manners())
 @examples(reproducible, max_examples=depth(7))
 def test_behind_a_stopped_run_come_the_rows_it_had_not_given_and_no_other(
