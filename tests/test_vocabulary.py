@@ -24,7 +24,6 @@ SHARED_NOUNS = {
     "nodes": "the nodes of a tree: of the syntax; of the plan",
     "output": "an output of its kind: files, DataFrames, topics",
     "outputs": "the outputs of a project: read; made ready for a run",
-    "policies": "the time policies: their values; what they do with events",
     "profile": "where time is spent: measured in a task; added up",
     "query": "the streaming query of its kind: over files, topics, DataFrames",
     "reference": "reference data: joined; in a project; as a DataFrame",

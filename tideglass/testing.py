@@ -20,7 +20,7 @@ from tideglass.connect.reference.references import InlineRows, inline_rows
 from tideglass.core.columns import by_columns, unify
 from tideglass.core.errors import InputError, Source
 from tideglass.core.events import Chunk
-from tideglass.core.rows import rows_of
+from tideglass.core.json_rows import rows_of
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.local import LocalDriver, PartitionBatch, rows_by_output
 from tideglass.plan.topology import Topology

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.ingress.decisions import Counters
-from tideglass.plan.policies import Policies
+from tideglass.plan.policy_settings import Policies
 from tideglass.simulate.picture.skew import draw
 from tideglass.simulate.picture.watermarks import WatermarkSeries, draw_watermarks
 from tideglass.simulate.simulation import SimulatedEvent, Simulation, simulate

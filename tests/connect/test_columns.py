@@ -8,7 +8,7 @@ import pytest
 
 from tideglass.connect.dataframes.output import fixed_columns
 from tideglass.core.errors import OutputError
-from tideglass.core.rows import table_of
+from tideglass.core.json_rows import table_of
 from tideglass.core.types import Type
 
 

@@ -16,8 +16,8 @@ from support.depth import depth
 from tideglass.connect.formats.decoded import LINE, Refusals, column_name, merge_rejected
 from tideglass.connect.formats.json.decode import decode_json, json_path
 from tideglass.connect.formats.json.document import parts_of
-from tideglass.connect.formats.json.several import explode_payloads
-from tideglass.connect.formats.json.text import is_document, newlines, texts_between
+from tideglass.connect.formats.json.framing import is_document, newlines, texts_between
+from tideglass.connect.formats.json.mixed import explode_payloads
 from tideglass.core.events import Fields
 from tideglass.core.types import Type, types_of
 

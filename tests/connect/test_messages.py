@@ -19,7 +19,7 @@ from tideglass.connect.formats.decoded import INVALID_DATA, INVALID_HEADER, LINE
 from tideglass.connect.formats.payloads import Payload, decode_messages
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
-from tideglass.core.rows import rows_of
+from tideglass.core.json_rows import rows_of
 from tideglass.core.types import Type, types_of
 
 EVENT = {

@@ -24,7 +24,7 @@ from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError, StateError
 from tideglass.core.events import Fields
-from tideglass.core.rows import rows_of
+from tideglass.core.json_rows import rows_of
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.core.types import Type, types_of
 

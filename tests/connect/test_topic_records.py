@@ -15,7 +15,7 @@ from tideglass.connect.kafka.encoding import RECORD_SCHEMA, records
 from tideglass.connect.kafka.output import TopicOutput
 from tideglass.connect.kafka.topic import TopicInput
 from tideglass.core.errors import OutputError, ProjectError
-from tideglass.core.rows import table_of
+from tideglass.core.json_rows import table_of
 from tideglass.core.types import Type
 
 ROWS: list[dict[str, Any]] = [

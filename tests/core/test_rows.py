@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideglass.core.rows import json_lines, table_of
+from tideglass.core.json_rows import json_lines, table_of
 
 
 def test_a_bit_that_is_null_is_written_as_null() -> None:

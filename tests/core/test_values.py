@@ -22,7 +22,7 @@ from tideglass.core.columns import (
     unify,
 )
 from tideglass.core.iso import texts_of_ticks, ticks_of_texts
-from tideglass.core.rows import json_lines, rows_of, table_of
+from tideglass.core.json_rows import json_lines, rows_of, table_of
 from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, format_ticks, parse_ticks
 from tideglass.core.types import Type, field, types_of
 

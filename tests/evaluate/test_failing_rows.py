@@ -14,7 +14,7 @@ from support.depth import depth
 from support.evaluating import call, cast
 from tideglass.core import sql
 from tideglass.core.errors import EvaluationError
-from tideglass.core.rows import rows_of, table_of
+from tideglass.core.json_rows import rows_of, table_of
 from tideglass.core.types import PAYLOAD, Type
 from tideglass.evaluate.program import Program
 from tideglass.functions import javascript

@@ -13,7 +13,7 @@ from support.depth import depth
 from support.evaluating import call, cast, column, lift, value, values
 from tideglass.core.columns import unify
 from tideglass.core.errors import EvaluationError, Span
-from tideglass.core.rows import rows_of, table_of
+from tideglass.core.json_rows import rows_of, table_of
 from tideglass.core.types import PAYLOAD, Type, types_of
 from tideglass.evaluate.program import Program
 from tideglass.functions import javascript

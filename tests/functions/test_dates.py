@@ -15,7 +15,7 @@ from support.times import ticks_of
 from tideglass.core.errors import EvaluationError
 from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, TICKS_PER_DAY, format_ticks
 from tideglass.core.types import Type
-from tideglass.functions.catalogue import DATEPARTS
+from tideglass.functions.registry import DATEPARTS
 from tideglass.plan.expressions import Ref
 
 

@@ -27,7 +27,7 @@ from tideglass.connect.formats.decoded import INVALID_COMPRESSION, INVALID_HEADE
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import Source
 from tideglass.core.events import Fields
-from tideglass.core.rows import rows_of
+from tideglass.core.json_rows import rows_of
 from tideglass.core.types import OFFSET
 from tideglass.ingress.reports import BatchReports
 from tideglass.job.report.metrics import Metrics

@@ -20,7 +20,7 @@ from fuzz.mutation import mutate_bytes
 from fuzz.trial import Trial, holds
 from tideglass.connect.formats.decoded import LINE
 from tideglass.connect.formats.payloads import Payload, decode_messages
-from tideglass.core.rows import rows_of
+from tideglass.core.json_rows import rows_of
 
 SCHEMA: dict[str, Any] = {
     "type": "record",

@@ -20,7 +20,7 @@ from tideglass.ingress.decisions import (
 )
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.policies import Decided, apply_policies, estimated_arrival_ticks, idle_until
-from tideglass.plan.policies import Policies
+from tideglass.plan.policy_settings import Policies
 
 MINUTE = TICKS_PER_MINUTE
 SECOND = TICKS_PER_SECOND

@@ -12,7 +12,7 @@ import pytest
 
 from support.begun import Bench
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
-from tideglass.core.failing import Failed
+from tideglass.core.failing_rows import Failed
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.reports import STAGE_REPORT, StageReport

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.depth import depth
 from tideglass.core.errors import StateError
-from tideglass.core.failing import Failed
+from tideglass.core.failing_rows import Failed
 from tideglass.engine.reports import StageReport
 from tideglass.ingress.reports import BatchReports
 from tideglass.job.progress.counts import COUNTS, Counts

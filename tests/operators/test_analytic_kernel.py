@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from support.depth import depth
 from tideglass.core.errors import EvaluationError
-from tideglass.core.rows import rows_of, table_of
+from tideglass.core.json_rows import rows_of, table_of
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SYSTEM_TIMESTAMP
 from tideglass.operators.analytic.functions import AnalyticFunctions

@@ -14,7 +14,7 @@ import pytest
 from support.depth import some
 from support.harness import reopened
 from tideglass.core.errors import EvaluationError
-from tideglass.core.rows import rows_of, table_of
+from tideglass.core.json_rows import rows_of, table_of
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, field, types_of
 from tideglass.operators.joins import pairs

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.depth import depth
 from tideglass.core.events import Fields
-from tideglass.core.rows import rows_of, table_of
+from tideglass.core.json_rows import rows_of, table_of
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.operators.joins import reference
 from tideglass.operators.joins.reference import ReferenceJoin, ReferenceTable, by_snapshot

@@ -10,8 +10,8 @@ import pytest
 
 from support.depth import some
 from tideglass.core.errors import EvaluationError
-from tideglass.core.failing import OnFailure
-from tideglass.core.rows import rows_of, table_of
+from tideglass.core.failing_rows import OnFailure
+from tideglass.core.json_rows import rows_of, table_of
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import ORDER_COLUMNS
 from tideglass.operators.patterns.events import Definition, EventTest

@@ -41,7 +41,7 @@ from support.matching import matchings, of_steps
 from support.queries import chained
 from support.times import ticks_at
 from tideglass.core.errors import EvaluationError, InputError
-from tideglass.core.rows import rows_of
+from tideglass.core.json_rows import rows_of
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.ingress.idle_periods import IdlePeriod

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tideglass.core.time import TICKS_PER_MINUTE, TICKS_PER_SECOND, format_ticks
 from tideglass.ingress.decisions import Decision
-from tideglass.plan.policies import Policies
+from tideglass.plan.policy_settings import Policies
 from tideglass.simulate.simulation import (
     EXAMPLE,
     EXAMPLE_POLICIES,

@@ -15,8 +15,8 @@ from support.project_on_disk import QUERY, SMALL_BATCH_BYTES, OnDisk, disordered
 from tideglass.connect.files import output
 from tideglass.connect.files.written_rows import read_rows
 from tideglass.core.errors import EvaluationError, InputError, OutputError, StateError
+from tideglass.core.json_rows import rows_of
 from tideglass.core.profile import WAITING
-from tideglass.core.rows import rows_of
 from tideglass.job.directory import JobDirectory
 from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics

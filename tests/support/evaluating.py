@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tideglass.core.rows import rows_of, table_of
+from tideglass.core.json_rows import rows_of, table_of
 from tideglass.core.types import Type, field
 from tideglass.evaluate.program import evaluate
 from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref

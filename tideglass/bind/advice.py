@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tideglass.functions.catalogue import AGGREGATES, DATEPARTS, SCALARS
+from tideglass.functions.registry import AGGREGATES, DATEPARTS, SCALARS
 
 _THE_TIME = "the time of an event is System.Timestamp()"
 _IN_JAVASCRIPT = "the language has no such function; write one in JavaScript and call it as UDF.name(...)"

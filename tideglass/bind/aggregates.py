@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tideglass.bind.amounts import constant
 from tideglass.bind.clauses import Clause
+from tideglass.bind.durations import constant
 from tideglass.bind.grouping import GroupBinding
 from tideglass.bind.scope import Scope
 from tideglass.core.errors import Diagnostics
-from tideglass.functions.catalogue import AggregateSignature
+from tideglass.functions.registry import AggregateSignature
 from tideglass.lang import nodes as tree
 from tideglass.plan.calls import USERS, AggregateCall
 from tideglass.plan.expressions import Expr, Literal

@@ -11,13 +11,13 @@ from dataclasses import fields, replace
 from typing import Any, Protocol
 
 from tideglass.bind.aggregates import aggregate_call
-from tideglass.bind.amounts import constant, positive_ticks
 from tideglass.bind.anomalies import ANOMALY_DETECTION, anomaly_call
 from tideglass.bind.clauses import ANALYTIC_OVER, ANALYTIC_VALUE, Clause
+from tideglass.bind.durations import constant, positive_ticks
 from tideglass.bind.grouping import same
 from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
-from tideglass.functions.catalogue import AGGREGATES
+from tideglass.functions.registry import AGGREGATES
 from tideglass.lang import nodes as tree
 from tideglass.plan.calls import AnalyticCall
 from tideglass.plan.expressions import Call, Expr, Literal, Path, Ref

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tideglass.bind.amounts import constant
+from tideglass.bind.durations import constant
 from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
 from tideglass.lang import nodes as tree

@@ -9,7 +9,7 @@ from tideglass.bind import substreams
 from tideglass.bind.catalog import Environment, InputInfo
 from tideglass.bind.depth import check_depth
 from tideglass.bind.expressions import bind_type
-from tideglass.bind.handing import asked_of_steps, handed_on
+from tideglass.bind.partition_keys import asked_of_steps, handed_on
 from tideglass.bind.scope import BoundRows
 from tideglass.bind.select import SelectBinder
 from tideglass.bind.sources import BoundStep, Sources

@@ -19,7 +19,7 @@ from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
-from tideglass.functions.catalogue import AGGREGATES, SCALARS, AggregateSignature
+from tideglass.functions.registry import AGGREGATES, SCALARS, AggregateSignature
 from tideglass.lang import nodes as tree
 from tideglass.lang.windows import FORMS
 from tideglass.plan.calls import USERS

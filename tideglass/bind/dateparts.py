@@ -5,7 +5,7 @@ from __future__ import annotations
 from tideglass.bind.advice import date_part_like
 from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
-from tideglass.functions.catalogue import DATEPARTS
+from tideglass.functions.registry import DATEPARTS
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Literal
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import same
-from tideglass.bind.handing import HANDED, NONE, Keys
+from tideglass.bind.partition_keys import HANDED, NONE, Keys
 from tideglass.bind.scope import Relation, field_of
 from tideglass.core.errors import Span
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, WINDOW_ID

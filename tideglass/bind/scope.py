@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tideglass.bind.catalog import METADATA_COLUMNS, Environment
-from tideglass.bind.handing import HANDED
+from tideglass.bind.partition_keys import HANDED
 from tideglass.core.errors import Span
 from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import PAYLOAD
@@ -63,7 +63,7 @@ class Relation:
     applied: the alias of APPLY: its columns are found by the alias only, and the alias alone is all of them
         as a record
     reference: reference data, whose rows have no time
-    handed: keys of its PARTITION BY that are no columns of it (`bind.handing`)
+    handed: keys of its PARTITION BY that are no columns of it (`bind.partition_keys`)
     events: the payload is that of the event, unchanged, so that there is an EventId
     """
 

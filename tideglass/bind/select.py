@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from tideglass.bind import substreams
-from tideglass.bind.amounts import positive_ticks
 from tideglass.bind.analytics import Analytics
 from tideglass.bind.catalog import Environment
 from tideglass.bind.clauses import APPLY, GROUP_BY, GROUPED_SELECT, HAVING, PARTITION_BY, SELECT, WHERE
+from tideglass.bind.durations import positive_ticks
 from tideglass.bind.expressions import Expressions
 from tideglass.bind.grouping import GroupBinding
-from tideglass.bind.handing import Keys, partition_keys
 from tideglass.bind.joins import JoinChain, without_prefix
-from tideglass.bind.patterns.match import bind_match
+from tideglass.bind.partition_keys import Keys, partition_keys
+from tideglass.bind.patterns.match_recognize import bind_match
 from tideglass.bind.patterns.rules import check_pattern
 from tideglass.bind.projection import SelectList
 from tideglass.bind.scope import BoundRows, Relation, Scope

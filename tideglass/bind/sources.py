@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from tideglass.bind.catalog import Environment, InputInfo
 from tideglass.bind.clauses import PARTITION_BY, TIMESTAMP_BY
 from tideglass.bind.expressions import Expressions
-from tideglass.bind.handing import handed_columns, partition_keys
+from tideglass.bind.partition_keys import handed_columns, partition_keys
 from tideglass.bind.scope import BoundRows, Relation, Scope, SubstreamKey
 from tideglass.core.errors import Span
 from tideglass.core.suggest import did_you_mean
@@ -40,7 +40,7 @@ class Sources:
     """Resolves what stands in FROM: steps bound so far, then inputs.
 
     environment: what the whole script shares
-    bind_query: binds a derived table; its reader asks for some keys (`bind.handing`)
+    bind_query: binds a derived table; its reader asks for some keys (`bind.partition_keys`)
     steps: the steps bound so far, by case-folded name
     later_steps: case-folded names of steps later in the script, which cannot be read
     inputs_read: names of the inputs read so far

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tideglass.bind.advice import function_names
-from tideglass.bind.amounts import positive_ticks, signed_ticks
+from tideglass.bind.durations import positive_ticks, signed_ticks
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.lang import nodes as tree

@@ -11,7 +11,7 @@ from tideglass.cli.job import AllowOutsideOption
 from tideglass.cli.notes import INPUT_HELP, report_warnings, reporting_notes
 
 if TYPE_CHECKING:
-    from tideglass.plan.policies import Policies
+    from tideglass.plan.policy_settings import Policies
     from tideglass.simulate.simulation import Simulation
 
 PICTURE_KINDS = (".svg", ".png")

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tideglass.connect.formats.layout import spread
 from tideglass.connect.output import Batch, OutputConnector
-from tideglass.core.rows import rows_of
+from tideglass.core.json_rows import rows_of
 
 #: Rows of a batch that are shown.
 ROWS_SHOWN = 20

@@ -16,8 +16,8 @@ class Piece(NamedTuple):
     where: the file, below the folder of the partition; of other inputs what they call it.
     begin, end: [begin, end) in the input's unit: bytes, row groups of Parquet, rows, messages.
     arrival_ticks: when its events arrived; 0 where each event has an arrival time of its own.
-    mark: by what the file is known again (`connect.files.marks`); None where there is no file, or where an
-        earlier version has read it.
+    mark: by what the file is known again (`connect.files.file_marks`); None where there is no file, or where
+        an earlier version has read it.
     """
 
     where: str

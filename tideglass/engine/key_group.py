@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.documents import Plain
-from tideglass.core.failing import Failed, added
+from tideglass.core.failing_rows import Failed, added
 from tideglass.core.ipc import from_bytes
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.exchange import Exchange, Sink

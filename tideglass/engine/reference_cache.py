@@ -15,7 +15,7 @@ from tideglass.connect.reference.references import References
 from tideglass.connect.reference.snapshot import ReferenceSnapshot, no_snapshot
 from tideglass.core.columns import unify
 from tideglass.core.events import Known
-from tideglass.core.failing import OnFailure
+from tideglass.core.failing_rows import OnFailure
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.evaluate.program import Program, row_condition
 from tideglass.operators.joins.reference import ReferenceJoin, ReferenceTable, by_snapshot

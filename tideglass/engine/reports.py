@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tideglass.core.documents import Document
-from tideglass.core.failing import Failed
+from tideglass.core.failing_rows import Failed
 from tideglass.core.time import BEFORE_ALL_TICKS
 
 

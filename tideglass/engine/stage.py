@@ -15,9 +15,9 @@ from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.columns import unify
 from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Known
-from tideglass.core.failing import Failed, OnFailure, added
+from tideglass.core.failing_rows import Failed, OnFailure, added
 from tideglass.core.profile import part
-from tideglass.engine.build_patterns import patterns_of
+from tideglass.engine.pattern_programs import patterns_of
 from tideglass.engine.reference_cache import ReferenceLookup
 from tideglass.evaluate.apply import applied
 from tideglass.evaluate.failure import located

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.errors import EvaluationError, FailedRow
-from tideglass.core.failing import OnFailure, of_sound_rows
+from tideglass.core.failing_rows import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
 from tideglass.core.sql import query
 from tideglass.core.types import Type, type_of

@@ -24,7 +24,7 @@ from tideglass.core.types import Type, arrow_type, type_of, types_of
 from tideglass.core.types import field as typed_field
 from tideglass.evaluate.extract import extract
 from tideglass.evaluate.failure import evaluated_parts, failed_row, first_failing_row, message_of
-from tideglass.functions.catalogue import prepare
+from tideglass.functions.registry import prepare
 from tideglass.functions.signature import Sql
 from tideglass.plan.expressions import Expr, Path, Ref, in_columns, references
 from tideglass.plan.to_sql import Lowered, Need, lower_all, lower_condition

@@ -15,8 +15,8 @@ import pyarrow as pa
 from tideglass.core.arrays import Mask, pc
 from tideglass.core.iso import flat
 from tideglass.core.sql import catching_connection, connection, query
-from tideglass.functions.catalogue import prepare
 from tideglass.functions.records import field_sql, path_of
+from tideglass.functions.registry import prepare
 from tideglass.functions.signature import literal_sql
 
 Keys = tuple[str, ...]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from tideglass.core.errors import Diagnostic, EvaluationError, FailedRow, Source, Span
-from tideglass.core.rows import compact_json, rows_of
+from tideglass.core.json_rows import compact_json, rows_of
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM
 from tideglass.functions.mathematics import OVERFLOW

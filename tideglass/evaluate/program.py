@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask
 from tideglass.core.errors import EvaluationError
-from tideglass.core.failing import OnFailure, of_sound_rows
+from tideglass.core.failing_rows import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
 from tideglass.core.sql import quoted
 from tideglass.core.types import PAYLOAD, Type, type_of, types_of

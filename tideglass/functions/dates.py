@@ -19,7 +19,7 @@ from tideglass.core.time import (
     TICKS_PER_SECOND,
 )
 from tideglass.core.types import Type
-from tideglass.functions.library import PythonFunction
+from tideglass.functions.duckdb_functions import PythonFunction
 from tideglass.functions.signature import ArgumentKind, ScalarSignature, Sql, scalar, template, unless
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
-from tideglass.functions.library import PythonFunction
+from tideglass.functions.duckdb_functions import PythonFunction
 from tideglass.functions.signature import ArgumentKind, ScalarSignature, Sql, scalar, template
 
 if TYPE_CHECKING:

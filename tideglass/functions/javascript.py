@@ -22,7 +22,7 @@ from tideglass.core.errors import EvaluationError
 from tideglass.core.limits import Limits
 from tideglass.core.types import Type
 from tideglass.functions.conversions import json_sql
-from tideglass.functions.library import PythonFunction
+from tideglass.functions.duckdb_functions import PythonFunction
 from tideglass.functions.sandbox import Exceeded, Sandbox, ScriptError, arguments_source, sandbox
 from tideglass.functions.signature import Sql, literal_sql
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type
-from tideglass.functions.library import PythonFunction
+from tideglass.functions.duckdb_functions import PythonFunction
 from tideglass.functions.signature import ArgumentKind, ScalarSignature, Sql, scalar, template, unless
 
 if TYPE_CHECKING:

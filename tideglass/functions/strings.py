@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tideglass.core.errors import EvaluationError
 from tideglass.core.types import Type, arrow_type
 from tideglass.functions.conversions import text_sql
+from tideglass.functions.duckdb_functions import PythonFunction
 from tideglass.functions.javascript import match_positions
-from tideglass.functions.library import PythonFunction
 from tideglass.functions.signature import (
     NULL_SQL,
     ArgumentKind,

@@ -25,7 +25,7 @@ from tideglass.core.arrays import Bytes, Ints, Mask, pc
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS
 from tideglass.ingress.decisions import Counters, Decision
 from tideglass.ingress.partition_time import Ingress, ahead
-from tideglass.plan.policies import Policies
+from tideglass.plan.policy_settings import Policies
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ from typing import Any
 
 from tideglass.core.documents import Document
 from tideglass.core.events import Rejected
-from tideglass.core.failing import Failed
+from tideglass.core.failing_rows import Failed
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.reports import STAGE_REPORT, StageReport

@@ -24,7 +24,7 @@ from tideglass.core.columns import canonical_text, unify
 from tideglass.core.documents import Document
 from tideglass.core.errors import REBUILD, EvaluationError, StateError, damaged
 from tideglass.core.events import Chunk, Known, Rejected
-from tideglass.core.failing import Failed, added, kept_of
+from tideglass.core.failing_rows import Failed, added, kept_of
 from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.iso import flat
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS

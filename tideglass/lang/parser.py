@@ -18,8 +18,8 @@ from lark.lexer import Lexer
 from tideglass.core.cache import cache_folder
 from tideglass.core.errors import Diagnostic, QueryError, Source, Span
 from tideglass.lang.builder import Builder
-from tideglass.lang.foreign import foreign
 from tideglass.lang.nodes import Script
+from tideglass.lang.other_dialects import foreign
 from tideglass.lang.problems import Malformed, unexpected
 from tideglass.lang.repairs import repaired
 from tideglass.lang.tokens import classified, scan, unclassified

@@ -15,7 +15,7 @@ from typing import Any
 from lark import Lark, Token, UnexpectedToken
 
 from tideglass.core.errors import Span
-from tideglass.lang.foreign import FOREIGN_KEYWORDS, NAMES, keyword
+from tideglass.lang.other_dialects import FOREIGN_KEYWORDS, NAMES, keyword
 from tideglass.lang.spelling import distance, keywords_like
 from tideglass.lang.tokens import RESERVED, classified
 

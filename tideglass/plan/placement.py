@@ -43,7 +43,7 @@ from tideglass.plan.nodes import (
     StepRef,
     Union,
 )
-from tideglass.plan.policies import Policies
+from tideglass.plan.policy_settings import Policies
 from tideglass.plan.pruning import pruned
 from tideglass.plan.specs import (
     IntervalJoinSpec,

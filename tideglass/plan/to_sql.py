@@ -14,10 +14,10 @@ from itertools import islice, pairwise
 from tideglass.core.sql import quoted
 from tideglass.core.types import Type
 from tideglass.functions import operators
-from tideglass.functions.catalogue import ENGINE, SCALARS
 from tideglass.functions.conversions import combine, convert_sql, implicit
 from tideglass.functions.javascript import call_sql
 from tideglass.functions.records import field_sql
+from tideglass.functions.registry import ENGINE, SCALARS
 from tideglass.functions.signature import NULL_SQL, ArgumentKind, ScalarSignature, Sql, literal_sql
 from tideglass.plan.expressions import (
     Call,

@@ -20,7 +20,7 @@ from tideglass.core.limits import Limits
 from tideglass.core.tags import added_field, renamed_field, tag
 from tideglass.core.types import PARTITION
 from tideglass.plan.expressions import Expr, references
-from tideglass.plan.policies import Policies
+from tideglass.plan.policy_settings import Policies
 from tideglass.plan.specs import (
     AnalyticSpec,
     GroupBySpec,

@@ -31,7 +31,7 @@ from tideglass.project.file_reader import NotNamed, Problems, named_path, read_o
 from tideglass.project.kafka import topic_input
 from tideglass.project.keys import INPUT, LOCAL_INPUT, SERIALIZATION, objects_in, warn_of_misspelt
 from tideglass.project.reference import ProjectSql, path_formats, sql_reference
-from tideglass.project.rest import tool_input
+from tideglass.project.rest_spelling import tool_input
 
 if TYPE_CHECKING:  # that module checks its values, with a library that takes long to import
     from tideglass.connect.spec import Rotation

@@ -20,7 +20,7 @@ from tideglass.project.inputs import ProjectInput, read_input
 from tideglass.project.keys import warn_of_job_config
 from tideglass.project.listing import list_project, project_entry, unlisted
 from tideglass.project.outputs import ProjectOutput, read_output
-from tideglass.project.rest import tool_output
+from tideglass.project.rest_spelling import tool_output
 from tideglass.project.settings import JobSettings, from_job_config
 from tideglass.project.user_functions import ProjectFunction, note_code_files, read_function
 

@@ -28,7 +28,7 @@ from tideglass.core.time import (
 from tideglass.project.keys import job_config
 
 if TYPE_CHECKING:
-    from tideglass.plan.policies import Policies
+    from tideglass.plan.policy_settings import Policies
 
 Policy: TypeAlias = Literal["adjust", "drop"]
 CompatibilityLevel: TypeAlias = Literal["1.0", "1.1", "1.2"]
@@ -83,7 +83,7 @@ class JobSettings:
 
     def policies(self) -> Policies:
         """The time policies of every input that is read with TIMESTAMP BY."""
-        from tideglass.plan.policies import Policies
+        from tideglass.plan.policy_settings import Policies
 
         return Policies(
             early_ticks=self.early_arrival_ticks,

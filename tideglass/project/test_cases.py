@@ -36,7 +36,7 @@ from tideglass.project.keys import (
     canonical,
     warn_of_misspelt,
 )
-from tideglass.project.rest import tool_input
+from tideglass.project.rest_spelling import tool_input
 from tideglass.project.settings import JobSettings
 from tideglass.project.test_rows import Row, read_rows
 

@@ -11,7 +11,7 @@ from typing import Any
 from tideglass.functions.javascript import called, is_aggregate
 from tideglass.project.file_reader import Problems, project_path, read_object, read_text, text_of
 from tideglass.project.keys import FUNCTION, warn_of_misspelt
-from tideglass.project.rest import tool_function
+from tideglass.project.rest_spelling import tool_function
 
 #: A method of C# that a query may call.
 _METHOD = re.compile(r"\bpublic\s+static\s+[\w<>\[\], ?]+?\s+(\w+)\s*\(")

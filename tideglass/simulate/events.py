@@ -9,8 +9,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from tideglass.core.errors import ProjectError
+from tideglass.core.json_rows import rows_of
 from tideglass.core.partition_numbers import partition_numbers
-from tideglass.core.rows import rows_of
 from tideglass.core.types import ARRIVAL, Type
 from tideglass.evaluate.program import Program
 from tideglass.ingress.scan import with_system_columns

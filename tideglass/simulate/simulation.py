@@ -29,7 +29,7 @@ from tideglass.core.time import (
 from tideglass.ingress.decisions import Counters, Decision
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.policies import Decided, Trace, apply_policies
-from tideglass.plan.policies import Policies
+from tideglass.plan.policy_settings import Policies
 
 _STYLE = {decision: "red" for decision in Decision if not decision.kept} | {Decision.ACCEPTED: ""}
 

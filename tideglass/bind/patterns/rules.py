@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tideglass.bind.patterns.values import CLASSIFIER, OF_VARIABLES
 from tideglass.core.errors import Diagnostics
-from tideglass.functions.catalogue import AGGREGATES
+from tideglass.functions.registry import AGGREGATES
 from tideglass.lang import nodes as tree
 
 #: Functions over several events that a pattern does not know.

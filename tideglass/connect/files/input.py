@@ -17,7 +17,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tideglass.connect.files.marks import FileMark, changed, check_unchanged
+from tideglass.connect.files.file_marks import FileMark, changed, check_unchanged
+from tideglass.connect.files.piece_ends import (
+    has_groups,
+    is_taken_whole,
+    is_whole,
+    next_stop,
+    unread_bytes_of,
+)
 from tideglass.connect.files.reading import FilePiece, read_piece
 from tideglass.connect.files.rotation import (
     Generation,
@@ -27,7 +34,6 @@ from tideglass.connect.files.rotation import (
     mark_of,
 )
 from tideglass.connect.files.seek import place_of, seek
-from tideglass.connect.files.stops import has_groups, is_taken_whole, is_whole, next_stop, unread_bytes_of
 from tideglass.connect.formats.table import format_of, known_ends
 from tideglass.connect.source import SeekResult, StreamInput
 from tideglass.connect.spec import InputSpec

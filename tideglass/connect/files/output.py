@@ -28,7 +28,7 @@ from tideglass.core.arrays import pc
 from tideglass.core.durable import sync_folder
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat, string_buffers
-from tideglass.core.rows import json_lines
+from tideglass.core.json_rows import json_lines
 
 STAGING = "_staging"
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from tideglass.connect.files.marks import FileMark, check_unchanged
-from tideglass.connect.files.stops import HEAD_BYTES, is_compressed
+from tideglass.connect.files.file_marks import FileMark, check_unchanged
+from tideglass.connect.files.piece_ends import HEAD_BYTES, is_compressed
 from tideglass.connect.files.unpacking import ByteReader, Unpacked
 from tideglass.connect.formats.arrival import arrival_ticks
 from tideglass.connect.formats.avro import container_blocks, decode_records
@@ -29,8 +29,8 @@ from tideglass.connect.formats.decoded import (
 )
 from tideglass.connect.formats.json.decode import decode_json
 from tideglass.connect.formats.json.document import next_beginning, parts_of
-from tideglass.connect.formats.json.several import decode_lines
-from tideglass.connect.formats.json.text import is_document, newlines, texts_between
+from tideglass.connect.formats.json.framing import is_document, newlines, texts_between
+from tideglass.connect.formats.json.mixed import decode_lines
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
 from tideglass.connect.formats.table import FORMATS, function
 from tideglass.connect.spec import Arrival

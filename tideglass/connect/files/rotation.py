@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tideglass.connect.files.marks import FileMark
+from tideglass.connect.files.file_marks import FileMark
 from tideglass.connect.spec import Rotation
 from tideglass.core.positions import Piece, Position
 

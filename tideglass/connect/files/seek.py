@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.parquet
 
+from tideglass.connect.files.piece_ends import HEAD_BYTES, has_groups, is_whole, may_hold_document
 from tideglass.connect.files.reading import OFFSET_BITS
-from tideglass.connect.files.stops import HEAD_BYTES, has_groups, is_whole, may_hold_document
 from tideglass.connect.formats.table import FORMATS
 from tideglass.connect.source import SeekResult
 from tideglass.core.events import Fields

@@ -13,7 +13,7 @@ from tideglass.connect.formats.parquet import decode_parquet
 from tideglass.connect.formats.table import format_of
 from tideglass.core.errors import OutputError
 from tideglass.core.events import Fields
-from tideglass.core.rows import rows_of
+from tideglass.core.json_rows import rows_of
 
 
 def read_rows(path: Path | str, delimiter: str = ",") -> list[dict[str, Any]]:

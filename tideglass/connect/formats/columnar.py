@@ -13,7 +13,7 @@ from tideglass.connect.formats.json.decode import extract_from_records
 from tideglass.core import types
 from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.events import Fields
-from tideglass.core.rows import json_lines
+from tideglass.core.json_rows import json_lines
 from tideglass.core.types import PAYLOAD, Type
 
 _HIDING = "\ue000"  # a private character, before names that begin with $

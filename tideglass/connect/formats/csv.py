@@ -19,7 +19,7 @@ import pyarrow.csv
 
 from tideglass.connect.formats.columnar import decode_columns
 from tideglass.connect.formats.decoded import INVALID_DATA, Decoded, Refusals
-from tideglass.connect.formats.json.text import BYTE_ORDER_MARK, newlines, texts_between
+from tideglass.connect.formats.json.framing import BYTE_ORDER_MARK, newlines, texts_between
 from tideglass.core.arrays import Bytes, Ints, Mask
 from tideglass.core.events import Fields
 from tideglass.core.iso import flat

@@ -13,8 +13,8 @@ from tideglass.connect.formats.json.decode import extract_from_records
 from tideglass.core import sql, types
 from tideglass.core.arrays import pc
 from tideglass.core.iso import flat, texts_of_ticks
+from tideglass.core.json_rows import rows_of
 from tideglass.core.json_sql import variant_json_sql
-from tideglass.core.rows import rows_of
 from tideglass.core.types import PAYLOAD, Type, types_of
 
 # What timestamp[ns] can hold: 1677-09-21 to 2262-04-11.

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tideglass.connect.formats.avro import decode_avro
 from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
 from tideglass.connect.formats.decoded import INVALID_HEADER, LINE, Decoded, Refusals, merge_rejected
-from tideglass.connect.formats.json.several import decode_payloads
+from tideglass.connect.formats.json.mixed import decode_payloads
 from tideglass.connect.formats.table import FORMATS, formats_that, function, in_words
 from tideglass.core.arrays import Bytes, Ints, pc
 from tideglass.core.columns import unify

@@ -26,8 +26,8 @@ from tideglass.core.arrays import pc
 from tideglass.core.columns import to_variant
 from tideglass.core.errors import OutputError
 from tideglass.core.iso import flat
+from tideglass.core.json_rows import json_lines, rows_of
 from tideglass.core.json_sql import variant_json_sql
-from tideglass.core.rows import json_lines, rows_of
 from tideglass.core.sql import query
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import Type, types_of

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from tideglass.connect.files.piece_ends import has_groups, is_compressed
 from tideglass.connect.files.reading import FilePiece, read_piece
-from tideglass.connect.files.stops import has_groups, is_compressed
 from tideglass.connect.files.unpacking import Unpacked
 from tideglass.connect.formats.decoded import LINE, Decoded
 from tideglass.connect.formats.json.decode import decode_json
@@ -23,7 +23,7 @@ from tideglass.connect.formats.table import FORMATS
 from tideglass.core.columns import unify
 from tideglass.core.errors import InputError
 from tideglass.core.events import Fields, Rejected
-from tideglass.core.rows import compact_json
+from tideglass.core.json_rows import compact_json
 from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.core.types import ARRIVAL, OFFSET
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tideglass.core.failing import Failed
+from tideglass.core.failing_rows import Failed
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.engine.reports import StageReport
 from tideglass.ingress.decisions import Counters

@@ -12,7 +12,7 @@ from tideglass.core.arrays import pc
 from tideglass.core.columns import settle
 from tideglass.core.errors import EvaluationError, FailedRow
 from tideglass.core.iso import flat
-from tideglass.core.rows import compact_json, rows_of
+from tideglass.core.json_rows import compact_json, rows_of
 from tideglass.core.sql import query, quoted
 from tideglass.core.time import format_ticks
 from tideglass.core.types import ORDER_COLUMNS, Type, field

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.columns import settle, to_variant, unify
-from tideglass.core.failing import OnFailure, of_sound_rows
+from tideglass.core.failing_rows import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
 from tideglass.core.tags import tag
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Words
 from tideglass.core.columns import unify
-from tideglass.core.failing import OnFailure
+from tideglass.core.failing_rows import OnFailure
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import (
     ARRIVAL,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tideglass.core.arrays import Ints, Mask, Words, pc
 from tideglass.core.columns import canonical_text
 from tideglass.core.errors import EvaluationError
-from tideglass.core.failing import OnFailure
+from tideglass.core.failing_rows import OnFailure
 from tideglass.core.iso import flat
 from tideglass.core.sql import query
 from tideglass.core.types import Type, type_of

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask, Words, pc
 from tideglass.core.errors import EvaluationError
-from tideglass.core.failing import OnFailure
+from tideglass.core.failing_rows import OnFailure
 from tideglass.core.iso import flat
 from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
 from tideglass.operators.joins.pairs import (

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tideglass.core.arrays import Ints, Mask
 from tideglass.core.columns import settle
 from tideglass.core.errors import EvaluationError
-from tideglass.core.failing import OnFailure
+from tideglass.core.failing_rows import OnFailure
 from tideglass.core.iso import flat
 from tideglass.core.types import Type, type_of
 from tideglass.operators.patterns.extremes import Ranked

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.columns import unify
-from tideglass.core.failing import OnFailure
+from tideglass.core.failing_rows import OnFailure
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.core.types import (
     ARRIVAL,

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tideglass.core.arrays import pc
 from tideglass.core.columns import coded_text
-from tideglass.core.failing import OnFailure, of_sound_rows
+from tideglass.core.failing_rows import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
 from tideglass.core.sql import query
 from tideglass.core.types import (

@@ -22,7 +22,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from tideglass.connect.formats.json.text import BLANKS, BYTE_ORDER_MARK, Tokens, texts_between
+from tideglass.connect.formats.json.framing import BLANKS, BYTE_ORDER_MARK, Tokens, texts_between
 from tideglass.core.arrays import Bytes, Ints, Mask
 from tideglass.core.profile import measured
 

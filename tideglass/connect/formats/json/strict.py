@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import pyarrow as pa
 
-from tideglass.connect.formats.json.text import newlines
+from tideglass.connect.formats.json.framing import newlines
 from tideglass.core.arrays import Bytes, Ints, Mask, pc
 
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint16]]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tideglass.connect.formats.csv import row_bounds
-from tideglass.connect.formats.json.text import BLANKS, BYTE_ORDER_MARK, is_document, layout_of
+from tideglass.connect.formats.json.framing import BLANKS, BYTE_ORDER_MARK, is_document, layout_of
 from tideglass.connect.formats.table import FORMATS
 
 HEAD_BYTES = 1 << 16

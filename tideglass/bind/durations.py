@@ -6,7 +6,7 @@ from tideglass.bind.advice import DATE_WORDS
 from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
 from tideglass.core.time import UNIT_TICKS
-from tideglass.functions.catalogue import DATEPARTS
+from tideglass.functions.registry import DATEPARTS
 from tideglass.lang import nodes as tree
 from tideglass.lang.builder import BEYOND_BIGINT
 from tideglass.plan.windows import LONGEST_TICKS

@@ -16,7 +16,7 @@ from tideglass.functions import (
     strings,
 )
 from tideglass.functions.dates import DATEPARTS
-from tideglass.functions.library import install
+from tideglass.functions.duckdb_functions import install
 from tideglass.functions.signature import AggregateSignature, ScalarSignature
 
 if TYPE_CHECKING:

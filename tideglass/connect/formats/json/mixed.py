@@ -19,7 +19,7 @@ import pyarrow as pa
 from tideglass.connect.formats.decoded import Decoded
 from tideglass.connect.formats.json.decode import as_binary, decode_json, valid_json
 from tideglass.connect.formats.json.document import parts_of
-from tideglass.connect.formats.json.text import BLANKS, Tokens
+from tideglass.connect.formats.json.framing import BLANKS, Tokens
 from tideglass.core.arrays import Bytes, Ints, Mask, pc
 from tideglass.core.events import Fields
 
