@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.depth import depth
-from tideglass.connect.files import reading, stops
+from tideglass.connect.files import piece_ends, reading
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError
@@ -252,7 +252,7 @@ def test_small_blocks_give_the_same_events(tmp_path: Path, form: str, monkeypatc
     whole = chunks(source, {}, source.latest({}))
     monkeypatch.setattr(reading, "BLOCK_BYTES", 64)
     monkeypatch.setattr(reading, "BLOCK_EVENTS", 3)
-    monkeypatch.setattr(stops, "_CSV_BLOCK", 16)
+    monkeypatch.setattr(piece_ends, "_CSV_BLOCK", 16)
     parts = chunks(source, {}, source.latest({}))
     assert len(parts) > 20
     assert (values(parts), values(parts, OFFSET)) == (values(whole), values(whole, OFFSET))

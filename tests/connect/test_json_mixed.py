@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from support.depth import depth
-from tideglass.connect.files import reading, stops
+from tideglass.connect.files import piece_ends, reading
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.files.seek import place_of
 from tideglass.connect.formats.decoded import INVALID_DATA, merge_rejected
@@ -142,7 +142,7 @@ def agrees(path: Path, text: str, events: int, broken: int, block: int, limit: i
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", block)
         patch.setattr(reading, "BLOCK_EVENTS", 3)
-        patch.setattr(stops, "_BLOCK", 7)
+        patch.setattr(piece_ends, "_BLOCK", 7)
         parts = in_parts(source, limit)
         assert (column(parts, "$payload.n"), refused(parts)) == (list(range(events)), broken)
         assert column(parts, OFFSET) == offsets
