@@ -120,7 +120,7 @@ def test_partitions_that_come_and_go_are_the_same_to_one_ingress_and_to_several(
     rows = [{**row, "p": rng.randrange(1 + place // 12)} for place, row in enumerate(made(seed, 60))]
     found: list[tuple[dict[str, list[dict[str, Any]]], dict[str, PartitionReport]]] = []
     for number in (1, shares):
-        frames = Frames(shares=number)
+        frames = Frames(shares=number, topic=True)
         frames.batch({"b": [table(made(seed + 1, 20))]}, now_ms=1000)
         for first, after in itertools.pairwise((0, *cuts, 60)):
             frames.batch({"a": [table(rows[first:after])], "b": []}, now_ms=1000 + 700 * after)

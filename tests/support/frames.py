@@ -104,6 +104,8 @@ class Frames:
     """The ingress and the stages in this process, fed as Spark would feed them.
 
     compiled: of a query over other inputs than `a` and `b`.
+    shares: ingresses of each input, of which a DataFrame has one.
+    topic: the ingresses are those of topics, also if each topic has only one.
     """
 
     def __init__(
@@ -112,6 +114,7 @@ class Frames:
         spec: Mapping[str, Any] | None = None,
         reference: Mapping[str, InlineRows] | None = None,
         shares: int = 1,
+        topic: bool = False,
         begins: Mapping[str, InputBegin] | None = None,
         key_groups: int = 2,
         settings: Mapping[str, str] = SETTINGS,
@@ -128,6 +131,7 @@ class Frames:
         self.references = inline_rows(self.topology.references, reference or {})
         self.spec: Mapping[str, Any] = {"arrival": "came", "partition": "p"} if spec is None else spec
         self.shares = shares
+        self.topic = topic or shares > 1
         self.folder = tempfile.TemporaryDirectory()
         self.peers = PartitionWatermarks(Snapshots(self.folder.name))
         self.batches = 0
@@ -173,7 +177,7 @@ class Frames:
                         self.topology, name, RowSink(), job, self.references, begin=begin, share=share
                     )
                     elsewhere = functools.partial(self.peers.before, self.batches, name)
-                    sent += task_.run(reversed(mine), state, now_ms, elsewhere if self.shares > 1 else None)
+                    sent += task_.run(reversed(mine), state, now_ms, elsewhere if self.topic else None)
         answered = self.stages.run(sent)
         self.peers.take(self.batches, BatchReports.of(answered).partitions)
         self.batches += 1
