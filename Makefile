@@ -3,7 +3,7 @@
 #
 #   make demo        real flights through Spark: results, counters, a picture of the watermark
 #   make test        all tests        make test-fast   those that start no Spark (make test-spark: the others)
-#   make test-deep   test-fast with eight times the random examples and all of the long lists
+#   make test-deep   test-fast with sixteen times the random examples and all of the long lists
 #   make check       what CI does: format, lint, types, all tests as deep as they go
 #   make kafka       the toll example on a real Kafka broker, which it starts
 #   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
@@ -15,7 +15,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PYTEST := $(BIN)/python -m pytest
+# Compiled tests are kept, or every worker would compile them all at every run.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo kafka test test-fast test-deep test-spark check format-check lint types bench fuzz costs clean
@@ -49,10 +50,10 @@ kafka: $(READY)
 test: test-fast test-spark
 
 test-fast: $(READY)
-	$(PYTEST) -m "not spark" --numprocesses auto
+	$(PYTEST) -m "not spark" --numprocesses auto --dist worksteal
 
 test-deep: $(READY)
-	$(PYTEST) -m "not spark" --numprocesses auto --hypothesis-profile deep
+	$(PYTEST) -m "not spark" --numprocesses auto --dist worksteal --hypothesis-profile deep
 
 test-spark: $(READY)
 	$(PYTEST) -m spark

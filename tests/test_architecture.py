@@ -62,6 +62,11 @@ def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def name_of(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
@@ -83,9 +88,14 @@ def absolute(node: ast.ImportFrom, path: Path) -> str:
     return ".".join([*anchor[: len(anchor) - node.level + 1], *([base] if base else [])])
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+@cache
+def imports(path: Path) -> list[tuple[str, int]]:
     """Modules a file imports, wherever in it; `from tideglass.a import b` also counts as tideglass.a.b."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -116,7 +126,7 @@ def lines_for_type_checkers(path: Path) -> set[int]:
     """Lines under `if TYPE_CHECKING:`, which name a type and load nothing."""
     guarded = (
         node
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
     )
     return {inner.lineno for node in guarded for inner in node.body}
@@ -141,7 +151,7 @@ def loaded_with(path: Path) -> set[str]:
     """
     unloaded = lines_for_type_checkers(path)
     found = {imported for imported, line in imports(path) if line not in unloaded}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom) and node.lineno not in unloaded:
             found.add(absolute(node, path))
     return {each for each in found if each.split(".")[0] == PACKAGE.name} - {PACKAGE.name}
@@ -223,7 +233,7 @@ def test_a_query_is_checked_without_the_engine(tmp_path):
 
 
 def test_every_module_says_what_it_is():
-    silent = [name_of(path) for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
+    silent = [name_of(path) for path in modules() if not ast.get_docstring(tree_of(path))]
     assert not silent
 
 

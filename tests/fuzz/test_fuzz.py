@@ -73,7 +73,8 @@ def test_what_a_trial_does_to_its_process_is_a_finding(watch: Watch, content: by
 
 
 @pytest.mark.parametrize("content", [b"spin", b"hang"])
-def test_a_trial_that_hangs_is_ended_and_shows_where(content: bytes) -> None:
+def test_a_trial_that_hangs_is_ended_and_shows_where(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.watch._WAITED_FACTOR", 3)
     watch = Watch(seconds=1.0)
     found = drilled(watch, content)
     watch.close()

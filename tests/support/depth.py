@@ -12,7 +12,7 @@ T = TypeVar("T")
 #: What a property without a word of its own has in the profile `deep`.
 DEEP = 100
 #: Of these, a property has one in so many in the profile `default`.
-SHALLOW = 8
+SHALLOW = 16
 
 
 def depth(examples: int) -> int:
@@ -20,6 +20,6 @@ def depth(examples: int) -> int:
     return -(-examples * settings.default.max_examples // DEEP)
 
 
-def some(items: Iterable[T], share: int = 4) -> list[T]:
+def some(items: Iterable[T], share: int = 8) -> list[T]:
     """All items in the profile `deep`, else every `share`-th, for long lists whose items are alike."""
     return list(items)[:: 1 if settings.default.max_examples >= DEEP else share]
