@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from tideglass.connect.reference.files import FileReference
+from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import StateError
 from tideglass.core.positions import Piece
+from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.decisions import Counters
 from tideglass.ingress.idle_periods import IdlePeriod
+from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.read_from import PartitionBegin
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import Holder, holder
@@ -160,3 +166,26 @@ def test_the_offsets_in_sparks_log_are_read_and_written_again() -> None:
         ControlOffset(),
         {},
     )
+
+
+def test_the_journal_of_reference_data_is_read_and_grows(tmp_path: Path) -> None:
+    references = JournaledReferences(
+        str(tmp_path), (FileReference(ReferenceSpec(name="r", path=tmp_path / "r.json")),)
+    )
+    (tmp_path / "r.json").write_text('{"k": 1}\n')
+    assert references.find(None) == {"r": 1}
+    (path,) = tmp_path.glob("r-*.jsonl")
+    (found,) = references.snapshots("r", 1)
+    plain = json.loads(path.read_text())
+    assert plain.pop("version") == 1
+    plain.pop("checksum")
+    path.write_text(json.dumps(plain) + "\n")  # as a version before documents had a number wrote it
+    assert JournaledReferences(str(tmp_path), references.inputs).snapshots("r", 1) == [found]
+
+
+def test_the_watermarks_of_partitions_are_read(tmp_path: Path) -> None:
+    snapshots = Snapshots(str(tmp_path))
+    snapshots.save("peers", 0, b'{"a":{"0":{"1":5}}}')  # as a version before documents had a number wrote it
+    assert PartitionWatermarks(snapshots).before(1, "a") == {"0": {1: 5}}
+    PartitionWatermarks(snapshots).take(1, [])
+    assert PartitionWatermarks(snapshots).before(2, "a") == {"0": {1: 5}}

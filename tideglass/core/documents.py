@@ -37,22 +37,24 @@ class Document(Generic[T]):
     of: the dataclass
     format: number of the format that is written; the next one when a reader of this one cannot read it
     earlier: per earlier format, what makes its content that of the next; may change the content it gets
+    key: of the number, where a field of the dataclass has the usual one
     """
 
     of: type[T]
     format: int = 1
     earlier: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = field(default_factory=dict[int, Any])
+    key: str = FORMAT
 
     def plain(self, value: T) -> dict[str, Any]:
         """The document as values JSON can hold."""
-        return {FORMAT: self.format, **to_plain(value)}
+        return {self.key: self.format, **to_plain(value)}
 
     def of_plain(self, content: object) -> T:
         """The value of `plain`, in this or an earlier format. Raises ValueError for anything else."""
         if not isinstance(content, dict):
             raise ValueError("it is no JSON object")
         found = dict(cast("dict[str, Any]", content))
-        number = found.pop(FORMAT, 1)
+        number = found.pop(self.key, 1)
         if number not in (self.format, *self.earlier):
             raise ValueError(f"it has format {number}, this version reads {self.format}")
         for each in range(number, self.format):

@@ -8,10 +8,10 @@ batch; a batch that runs again reads the same ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tideglass.core.documents import Plain
+from tideglass.core.documents import Document
 from tideglass.core.errors import REBUILD, damaged
 from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.reports import PartitionReport
@@ -20,7 +20,17 @@ from tideglass.ingress.reports import PartitionReport
 Watermarks: TypeAlias = Mapping[str, Mapping[int, int]]
 
 _SENDER = "peers"
-_BY_INPUT: Plain[Mapping[str, Watermarks]] = Plain(Mapping[str, Watermarks])
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchWatermarks:
+    """The watermarks after a batch, by input."""
+
+    by_input: Mapping[str, Watermarks] = field(default_factory=dict[str, Watermarks])
+
+
+#: Format 1 was the mapping alone.
+_DOCUMENT = Document(_BatchWatermarks, format=2, earlier={1: lambda found: {"by_input": found}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +45,7 @@ class PartitionWatermarks:
         for report in reports:
             by_reader = {each.reader: each.watermark_ticks for each in report.readers}
             found[report.input] = {**found.get(report.input, {}), report.partition: by_reader}
-        self.snapshots.save(_SENDER, batch, _BY_INPUT.body(found))
+        self.snapshots.save(_SENDER, batch, _DOCUMENT.body(_BatchWatermarks(found)))
         self.snapshots.forget_before(batch)
 
     def before(self, batch: int, input_name: str) -> Watermarks:
@@ -50,7 +60,7 @@ class PartitionWatermarks:
         if body is None:
             raise damaged(self.snapshots.path(_SENDER, batch), "is missing", REBUILD)
         try:
-            return dict(_BY_INPUT.of_body(body))
+            return dict(_DOCUMENT.of_body(body).by_input)
         except ValueError as error:
             raise damaged(
                 self.snapshots.path(_SENDER, batch), f"holds no watermarks ({error})", REBUILD

@@ -11,23 +11,26 @@ run that reads the same events again, meet the snapshots of before.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
-from tideglass.core.durable import append_lines, read_lines, sealed, unsealed
+from tideglass.core.documents import Document
+from tideglass.core.durable import append_lines, read_lines
 from tideglass.core.errors import FRESH, damaged
 from tideglass.core.events import Known
 from tideglass.core.file_names import state_name
 
 #: How often new snapshots are looked for (`asa.md` 6.3: every minute).
 LOOK_SECONDS = 60.0
+
+#: A snapshot has a field `format`, that of its file.
+_DOCUMENT = Document(FileSnapshot, key="version")
 
 
 class ReferenceInput(Protocol):
@@ -101,14 +104,14 @@ class JournaledReferences:
     def _load(self, name: str) -> list[FileSnapshot]:
         path = self._path(name)
         try:
-            found = [FileSnapshot(**unsealed(json.loads(line))) for line in read_lines(path)]
-        except (ValueError, TypeError) as error:
+            found = [_DOCUMENT.of_text(line) for line in read_lines(path)]
+        except ValueError as error:
             raise damaged(path, f"does not say which reference data was found ({error})", FRESH) from error
         self._read[name] = found
         return found
 
     def _add(self, name: str, fresh: Sequence[FileSnapshot]) -> None:
-        append_lines(self._path(name), (json.dumps(sealed(asdict(each))) for each in fresh))
+        append_lines(self._path(name), (_DOCUMENT.text(each) for each in fresh))
 
 
 __all__ = ["LOOK_SECONDS", "JournaledReferences", "ReferenceInput"]
