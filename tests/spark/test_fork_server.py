@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -49,8 +50,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def job(folder: Path) -> Iterator[subprocess.Popen[str]]:
+@contextmanager
+def running_job(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A job with a fork server, and the program that the server made."""
     path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
     process = subprocess.Popen(
         [sys.executable, "-c", JOB],
@@ -59,15 +61,18 @@ def job(folder: Path) -> Iterator[subprocess.Popen[str]]:
         text=True,
         env={**os.environ, "PYTHONPATH": path},
     )
-    yield process
-    process.kill()
-    process.wait()
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="module")
-def program(job: subprocess.Popen[str]) -> str:
-    assert job.stdout is not None
-    return job.stdout.readline().strip()
+def program(folder: Path) -> Iterator[str]:
+    with running_job(folder) as (_, made):
+        yield made
 
 
 def until(is_so: Callable[[], bool]) -> None:
@@ -138,14 +143,13 @@ def test_a_process_whose_launcher_is_killed_is_killed(program: str) -> None:
     until(lambda: not psutil.pid_exists(pid))
 
 
-def test_a_fork_server_ends_with_its_job_and_calls_are_answered_all_the_same(
-    job: subprocess.Popen[str], program: str, folder: Path
-) -> None:
-    (fork_server,) = psutil.Process(job.pid).children()
-    job.kill()
-    job.wait()
-    until(lambda: not fork_server.is_running())
-    until(lambda: not Path(program).parent.exists())
+def test_a_fork_server_ends_with_its_job_and_calls_are_answered_all_the_same(folder: Path) -> None:
+    with running_job(folder) as (job, program):
+        (fork_server,) = psutil.Process(job.pid).children()
+        job.kill()
+        job.wait()
+        until(lambda: not fork_server.is_running())
+        until(lambda: not Path(program).parent.exists())
     launcher = Path(__file__).parents[2] / "tideglass" / "spark" / "session" / "fork_client.py"
     done = subprocess.run(
         [sys.executable, "-I", "-S", launcher, str(folder / "no socket"), "-m", "tells"],
