@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from enum import StrEnum
 from typing import Any
 
 from tideglass.core.documents import Document
@@ -14,8 +15,31 @@ from tideglass.core.events import Rejected
 from tideglass.core.failing_rows import Failed
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.messages import Kind, Message
-from tideglass.engine.reports import STAGE_REPORT, StageReport
+from tideglass.engine.reports import STAGE_REPORT, OperatorReport, StageReport
 from tideglass.ingress.decisions import Counters
+
+
+class HeldBy(StrEnum):
+    """Which rule set a partition's watermark (`asa.md` 1.5)."""
+
+    EVENT_TIME = "event time"  # the newest event, less the out-of-order tolerance
+    ARRIVAL_TIME = "arrival time"  # the newest arrival or an idle period, less the late tolerance
+    PERCENTILE = "percentile"  # the chosen share of the events in flight
+    END_OF_INPUT = "end of input"
+
+
+@dataclass(frozen=True, slots=True)
+class SubstreamReport:
+    """A substream of a partition.
+
+    name: its keys, as text.
+    watermark_ticks: for its own rows.
+    event_time_ticks: the newest of its events.
+    """
+
+    name: str
+    watermark_ticks: int
+    event_time_ticks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +52,12 @@ class ReaderReport:
     last_arrival_ticks: when the newest event arrived; BEFORE_ALL_TICKS for none yet.
     substreams_ahead: how many substreams are ahead of the watermark.
     final: the input has ended.
+    event_time_ticks: the newest event time that counts; BEFORE_ALL_TICKS for none yet.
+    held_by: the rule that set the watermark; None without a watermark.
+    oldest_held_ticks: the least time of the rows the out-of-order policy still keeps; None for none.
+    rows_held: how many rows it keeps.
+    slowest, fastest: substreams by their watermark, at most 20 and 5.
+    percentiles_ticks: by p from 1 to 100, the time that p percent of the events in flight are newer than.
     """
 
     reader: int
@@ -36,6 +66,13 @@ class ReaderReport:
     last_arrival_ticks: int = BEFORE_ALL_TICKS
     substreams_ahead: int = 0
     final: bool = False
+    event_time_ticks: int = BEFORE_ALL_TICKS
+    held_by: HeldBy | None = None
+    oldest_held_ticks: int | None = None
+    rows_held: int = 0
+    slowest: tuple[SubstreamReport, ...] = ()
+    fastest: tuple[SubstreamReport, ...] = ()
+    percentiles_ticks: Mapping[int, int] = field(default_factory=dict[int, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +90,7 @@ class PartitionReport:
     quiet_until_ticks: arrival time estimated at the end of an idle period; None if there was none.
     idle_held: whether the first event after an idle period arrived no earlier than estimated; None if there
         was no idle period or no event.
+    operators: of the scan, in the order of their numbers.
     """
 
     input: str
@@ -65,6 +103,7 @@ class PartitionReport:
     readers: tuple[ReaderReport, ...] = ()
     quiet_until_ticks: int | None = None
     idle_held: bool | None = None
+    operators: tuple[OperatorReport, ...] = ()
 
     @property
     def sender(self) -> str:

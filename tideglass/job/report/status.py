@@ -38,6 +38,15 @@ class InputStatus:
     events: read since the state began, refused ones too.
     watermark: ISO text; "end of input", or None when there is none yet.
     delay_seconds: newest arrival minus watermark; None without a watermark, and at the end of the input.
+    reader: its number in the plan.
+    watermark_ticks, event_time_ticks, last_arrival_ticks: watermark, newest event time that counts, newest
+        arrival; None for none yet.
+    held_by: the rule that set the watermark (`ingress.reports.HeldBy`); None without one.
+    oldest_held_ticks, rows_held: what the out-of-order policy still keeps.
+    counters: the service's metrics by API name, since the state began; those that are not 0.
+    last_event: when this run last committed an event of it, ISO text; None: not yet.
+    substreams: how many are ahead of the watermark.
+    percentiles_ticks: see `ReaderReport`.
     """
 
     input: str
@@ -45,6 +54,197 @@ class InputStatus:
     events: int
     watermark: str | None
     delay_seconds: float | None
+    reader: int = 0
+    watermark_ticks: int | None = None
+    event_time_ticks: int | None = None
+    last_arrival_ticks: int | None = None
+    held_by: str | None = None
+    oldest_held_ticks: int | None = None
+    rows_held: int = 0
+    counters: Mapping[str, int] = field(default_factory=dict[str, int])
+    last_event: str | None = None
+    substreams: int = 0
+    percentiles_ticks: Mapping[int, int] = field(default_factory=dict[int, int])
+
+
+@dataclass(frozen=True, slots=True)
+class SubstreamStatus:
+    """A substream, one of the slowest 20 or the fastest 5 of the job.
+
+    input, partition, reader: where it is read.
+    name: its keys, as text.
+    watermark_ticks, event_time_ticks: its watermark, its newest event.
+    """
+
+    input: str
+    partition: str
+    reader: int
+    name: str
+    watermark_ticks: int
+    event_time_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
+class HolderStatus:
+    """What holds a watermark back.
+
+    component: where (`engine.reports.Component`).
+    kind: what, in plain words.
+    place: the partition as `input/partition`, or `stage 2, key group 3`.
+    oldest_ticks: the least time of what is held.
+    due_ticks: the input watermark that lets it go; None: an event decides.
+    rows: how many rows are held; None where they are not counted.
+    """
+
+    component: str
+    kind: str
+    place: str
+    oldest_ticks: int
+    due_ticks: int | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepStatus:
+    """An operator of the topology, over all partitions or key groups that run it.
+
+    operator: its number.
+    level: of its stage, 0 for the scan.
+    kind: what it does, one or two words: "tumbling window", "filter", "join", "output".
+    step: the step of the query it belongs to: a name of WITH, an output, or an input.
+    line, column: where its text is in the query, from 1; None where it has none of its own.
+    sources: operators whose rows it reads.
+    output: of an operator that writes one, its name; of others None.
+    rows_in, rows_out: in this run.
+    input_watermark_ticks: the least of all ranges; None: unknown, since some range has not reported.
+    output_watermark_ticks: the same of its rows; never past the input watermark.
+    data_watermark_lag_seconds: newest arrival of the job minus the output watermark; None without one.
+    system_watermark_lag_seconds: how long the oldest operation under way has lasted (`asa.md` 11.7).
+    latency_seconds: what the step adds: input minus output watermark (`asa.md` 11.3).
+    holders: what holds the output watermark first, then what else is held; at most five.
+    ranges, ranges_reported: partitions or key groups, and how many of them have reported.
+    """
+
+    operator: int
+    level: int
+    kind: str
+    step: str
+    line: int | None = None
+    column: int | None = None
+    sources: tuple[int, ...] = ()
+    output: str | None = None
+    rows_in: int = 0
+    rows_out: int = 0
+    input_watermark_ticks: int | None = None
+    output_watermark_ticks: int | None = None
+    data_watermark_lag_seconds: float | None = None
+    system_watermark_lag_seconds: float | None = None
+    latency_seconds: float | None = None
+    holders: tuple[HolderStatus, ...] = ()
+    ranges: int = 0
+    ranges_reported: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RangeStatus:
+    """A key group of a stage.
+
+    level: of the stage, from 1.
+    key_group: its number.
+    rows_in, rows_out: of the stage in this run.
+    input_watermark_ticks, output_watermark_ticks: the least of its operators; None: unknown.
+    """
+
+    level: int
+    key_group: int
+    rows_in: int = 0
+    rows_out: int = 0
+    input_watermark_ticks: int | None = None
+    output_watermark_ticks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStatus:
+    """An output: whether it is alive, and when it last got a row.
+
+    output: its name.
+    connector: what kind of output it is.
+    alive: its last call succeeded; None: it was never called.
+    calls, failed_calls: to write to it, in this run.
+    last_error: of the last call that failed; None for none.
+    rows: in this run.
+    last_row: when the last row was committed, ISO text; None: none in this run.
+    last_row_ticks: the time (System.Timestamp) of the newest row; None: none in this run.
+    seconds: what calls have taken in this run.
+    """
+
+    output: str
+    connector: str
+    alive: bool | None = None
+    calls: int = 0
+    failed_calls: int = 0
+    last_error: str | None = None
+    rows: int = 0
+    last_row: str | None = None
+    last_row_ticks: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStatus:
+    """A batch of this run.
+
+    batch: Spark's number.
+    began: when, ISO text.
+    seconds: until its commit.
+    events: read.
+    rows: emitted to all outputs.
+    commit_seconds: of `seconds`, those of the commit.
+    """
+
+    batch: int
+    began: str
+    seconds: float
+    events: int = 0
+    rows: int = 0
+    commit_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorStatus:
+    """Events of one kind that were refused, with an example (`asa.md` 9.2).
+
+    input, partition: where they came from.
+    error_type: the service's name of the reason.
+    count: in this run.
+    message: the newest reason, in words.
+    example: the text of an event, cut to a readable length; None for none.
+    last: when the newest was met, ISO text.
+    """
+
+    input: str
+    partition: str
+    error_type: str
+    count: int
+    message: str
+    example: str | None = None
+    last: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceStatus:
+    """A reference input.
+
+    input: its name.
+    snapshots: how many are loaded.
+    rows: of the newest; None where they are not counted.
+    effective_ticks: from when the newest counts; None: none is loaded.
+    """
+
+    input: str
+    snapshots: int = 0
+    rows: int | None = None
+    effective_ticks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +292,16 @@ class Status:
     rows_in_all: emitted per output since the state began.
     catching_up: None once all that was there is read, and of a run that is over.
     error: the last one; None for none.
+    steps: the operators, in the order of their numbers.
+    ranges: the key groups of every stage.
+    substreams: the slowest 20 and the fastest 5 of the job.
+    outputs: in the order of the query.
+    recent_batches: the last 60, oldest first.
+    batch_began: when the batch under way began, ISO text; None: none is under way.
+    references: the reference inputs.
+    errors: refused events by input, partition and reason; at most 50.
+    backlog: per input, messages or bytes that are there and not read; empty where nobody knows.
+    memory_bytes, memory_limit_bytes: of the processes of the run, and what they may take; None: unknown.
     """
 
     job: str
@@ -113,6 +323,17 @@ class Status:
     rows_in_all: Mapping[str, int] = field(default_factory=dict[str, int])
     catching_up: CatchUpStatus | None = None
     error: str | None = None
+    steps: tuple[StepStatus, ...] = ()
+    ranges: tuple[RangeStatus, ...] = ()
+    substreams: tuple[SubstreamStatus, ...] = ()
+    outputs: tuple[OutputStatus, ...] = ()
+    recent_batches: tuple[BatchStatus, ...] = ()
+    batch_began: str | None = None
+    references: tuple[ReferenceStatus, ...] = ()
+    errors: tuple[ErrorStatus, ...] = ()
+    backlog: Mapping[str, int] = field(default_factory=dict[str, int])
+    memory_bytes: int | None = None
+    memory_limit_bytes: int | None = None
 
 
 _DOCUMENT = Document(Status)
