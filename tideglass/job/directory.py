@@ -4,6 +4,7 @@
 <job>/runs.jsonl      the journal of its runs
 <job>/lock            held by the process that runs it
 <job>/status.json     the newest report of that process
+<job>/history.jsonl   samples of it over time (`report.history`)
 <job>/stop            there while the run is asked to stop
 <job>/job.log         what runs in the background print
 <job>/spark.log       what Spark prints
@@ -72,6 +73,10 @@ class JobDirectory:
     @property
     def status(self) -> Path:
         return self.path / "status.json"
+
+    @property
+    def history(self) -> Path:
+        return self.path / "history.jsonl"
 
     @property
     def stop(self) -> Path:
