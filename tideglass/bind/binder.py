@@ -218,7 +218,8 @@ class _ScriptBinder:
         parts = [part for node in nodes for part in walk(node)]
         names = dict.fromkeys(part.input for part in parts if isinstance(part, InputScan))
         references = dict.fromkeys(part.input for part in parts if isinstance(part, Lookup))
-        return Plan(kept, tuple(outputs), tuple(names), self._environment.level, tuple(references))
+        spans = tuple((step.name, step.span) for step in steps.values() if step.name in needed)
+        return Plan(kept, tuple(outputs), tuple(names), self._environment.level, tuple(references), spans)
 
     # ------------------------------------------------------------ what is left over
 

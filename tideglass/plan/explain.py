@@ -205,6 +205,51 @@ def operator_text(topology: Topology, op: Op) -> str:
             return f"rows of #{op.source} into {op.output}"
 
 
+def operator_kind(op: Op) -> str:
+    """What an operator does, in one to three words."""
+    match op:
+        case ScanOp():
+            return "input"
+        case RowsOp():
+            return "projection" if op.rows.condition is None else "filter"
+        case PartialOp():
+            return "partial aggregation"
+        case SendOp():
+            return "send"
+        case ReceiveOp():
+            return "receive"
+        case WindowOp():
+            kinds = dict.fromkeys(window.text.split()[0] for window in op.spec.windows)
+            return f"{' and '.join(kinds)} window{'s' if len(op.spec.windows) > 1 else ''}"
+        case JoinOp():
+            return "left join" if op.spec.kind == "left" else "join"
+        case LookupOp():
+            return "left reference join" if op.spec.kind == "left" else "reference join"
+        case AnalyticOp():
+            return "analytic function" + ("s" if len(op.specs) > 1 else "")
+        case PatternOp():
+            return "pattern"
+        case ApplyOp():
+            return "apply"
+        case EmitOp():
+            return "output"
+
+
+def operator_sources(op: Op) -> tuple[int, ...]:
+    """The operators whose rows an operator reads; of a receiver the one that sends them."""
+    match op:
+        case ScanOp():
+            return ()
+        case ReceiveOp():
+            return (op.send,)
+        case WindowOp() | AnalyticOp() | PatternOp():
+            return op.sources
+        case JoinOp():
+            return (*op.left, *op.right)
+        case RowsOp() | PartialOp() | SendOp() | LookupOp() | ApplyOp() | EmitOp():
+            return (op.source,)
+
+
 def join_text(spec: IntervalJoinSpec) -> str:
     """What brings the rows of a join together, and how long they are kept for it."""
     keys = ", ".join(spec.keys) or "nothing but time"

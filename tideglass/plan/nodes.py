@@ -404,6 +404,7 @@ class Plan:
     inputs: the streams that are read
     compatibility_level: such as `1.2`
     references: the reference inputs
+    step_spans: where the name of each step stands in the text, by name
     """
 
     steps: tuple[tuple[str, Node], ...]
@@ -411,6 +412,7 @@ class Plan:
     inputs: tuple[str, ...]
     compatibility_level: str = "1.2"
     references: tuple[str, ...] = ()
+    step_spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
 
 
 #: What the table functions of APPLY make of an element: its place or name, and its value.

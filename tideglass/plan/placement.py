@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tideglass.core.errors import Span
 from tideglass.core.events import Fields
 from tideglass.core.types import PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.plan.expressions import (
@@ -77,6 +78,7 @@ from tideglass.plan.topology import (
     RowsOp,
     ScanOp,
     SendOp,
+    StepOrigin,
     Topology,
     WindowOp,
 )
@@ -90,9 +92,12 @@ class _Placer:
         self.steps: dict[str, tuple[Stream, ...]] = {}
         self.scans: dict[int, int] = {}
         self.joins: list[JoinSides] = []
+        self.origin = StepOrigin("", Span())
+        self.origins: list[StepOrigin] = []
 
-    def add(self, op: Op) -> int:
+    def add(self, op: Op, origin: StepOrigin | None = None) -> int:
         self.ops.append(op)
+        self.origins.append(origin or self.origin)
         return op.id
 
     @property
@@ -190,7 +195,7 @@ class _Placer:
             policies = replace(self.policies, application_time=node.timestamp is not None)
             reader = Reader(len(self.readers), node.input, node.timestamp, node.over, policies)
             self.readers[node] = reader
-            self.scans[reader.id] = self.add(ScanOp(self.next, reader.id))
+            self.scans[reader.id] = self.add(ScanOp(self.next, reader.id), StepOrigin(node.input, node.span))
         reader = self.readers[node]
         return Stream(
             self.scans[reader.id],
@@ -435,9 +440,12 @@ def place(
     functions: JavaScript source per name, for `udf.<name>`.
     """
     placer = _Placer(policies)
+    spans = dict(plan.step_spans)
     for name, node in plan.steps:
+        placer.origin = StepOrigin(name, spans.get(name, Span()))
         placer.steps[name] = placer.streams(node)
     for output in plan.outputs:
+        placer.origin = StepOrigin(output.name, output.span)
         placer.emit(output.name, output.node)
     for sides in reversed(placer.joins):
         settle_join(placer.ops, sides)
@@ -450,4 +458,5 @@ def place(
         key_groups=key_groups,
         level=plan.compatibility_level,
         functions=dict(functions or {}),
+        origins=tuple(placer.origins),
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tideglass.core.errors import InputError, Source
+from tideglass.core.errors import InputError, Source, Span
 from tideglass.core.events import Fields
 from tideglass.core.limits import Limits
 from tideglass.core.tags import added_field, renamed_field, tag
@@ -275,6 +275,18 @@ Op = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class StepOrigin:
+    """The part of the query an operator was placed for.
+
+    step: a step of WITH, an output, or for a scan the input
+    span: where it stands in the text: the name of a step, the statement of an output, the source of FROM
+    """
+
+    step: str
+    span: Span
+
+
 @tag("Topology")
 @dataclass(frozen=True, slots=True)
 class Topology:
@@ -290,6 +302,8 @@ class Topology:
     source: the text of the query, for errors
     drops_failing_rows: a row that fails is counted and left out; otherwise it stops the job (`asa.md` A-33)
     limits: what a call of JavaScript or a match of a regular expression may take
+    origins: by the number of an operator, what it was placed for, for people; empty of a topology made
+        of no plan
     """
 
     ops: tuple[Op, ...]
@@ -302,6 +316,7 @@ class Topology:
     source: Source = Source("")
     drops_failing_rows: bool = False
     limits: Limits = added_field(default=Limits())
+    origins: tuple[StepOrigin, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def references(self) -> tuple[str, ...]:
