@@ -52,6 +52,7 @@ from tideglass.plan.specs import (
     ReferenceJoinSpec,
     RowProgram,
 )
+from tideglass.plan.step_origin import StepOrigin
 from tideglass.plan.streams import (
     Meeting,
     Stream,
@@ -78,7 +79,6 @@ from tideglass.plan.topology import (
     RowsOp,
     ScanOp,
     SendOp,
-    StepOrigin,
     Topology,
     WindowOp,
 )

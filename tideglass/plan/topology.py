@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tideglass.core.errors import InputError, Source, Span
+from tideglass.core.errors import InputError, Source
 from tideglass.core.events import Fields
 from tideglass.core.limits import Limits
 from tideglass.core.tags import added_field, renamed_field, tag
@@ -29,6 +29,7 @@ from tideglass.plan.specs import (
     ReferenceJoinSpec,
     RowProgram,
 )
+from tideglass.plan.step_origin import StepOrigin
 
 
 @tag("Reader")
@@ -273,18 +274,6 @@ Op = (
     | ApplyOp
     | PatternOp
 )
-
-
-@dataclass(frozen=True, slots=True)
-class StepOrigin:
-    """The part of the query an operator was placed for.
-
-    step: a step of WITH, an output, or for a scan the input
-    span: where it stands in the text: the name of a step, the statement of an output, the source of FROM
-    """
-
-    step: str
-    span: Span
 
 
 @tag("Topology")

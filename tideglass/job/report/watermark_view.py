@@ -26,7 +26,8 @@ from tideglass.engine.reports import Component, Hold, OperatorReport, StageRepor
 from tideglass.ingress.reports import BatchReports, HeldBy, PartitionReport, ReaderReport, SubstreamReport
 from tideglass.job.report.status import HolderStatus, RangeStatus, StepStatus, SubstreamStatus
 from tideglass.plan.explain import operator_kind, operator_sources
-from tideglass.plan.topology import EmitOp, Op, ReceiveOp, ScanOp, SendOp, StepOrigin, Topology
+from tideglass.plan.step_origin import StepOrigin
+from tideglass.plan.topology import EmitOp, Op, ReceiveOp, ScanOp, SendOp, Topology
 
 MOST_HOLDERS = 5
 SLOWEST, FASTEST = 20, 5
