@@ -91,6 +91,7 @@ class Played:
     """What came of a run.
 
     tables: the rows as they came, per output. silences: the idle periods the scans told of.
+    reports: those of each batch.
     """
 
     compiled: Compiled
@@ -101,6 +102,7 @@ class Played:
     tables: Mapping[str, list[pa.Table]] = field(default_factory=dict[str, Any])
     idle_periods: dict[Place, list[IdlePeriod]] = field(default_factory=dict[Any, Any])
     stop: Stop | None = None
+    reports: Sequence[BatchReports] = ()
 
 
 @dataclass(frozen=True)
@@ -291,6 +293,7 @@ def play(
         driver.state.scans[place] = ScanState(next_offset=first).to_bytes()
     metrics, watched = Metrics(), Watched()
     messages: list[Message] = []
+    all_reports: list[BatchReports] = []
     told: dict[Place, list[IdlePeriod]] = {}
     batches = 0
 
@@ -302,6 +305,7 @@ def play(
         came = driver.run(shares[::-1] if manner.reverse else shares, final=final)
         reports = BatchReports.of(came)
         metrics.take_batch(reports, {})
+        all_reports.append(reports)
         for report in reports.partitions:
             take_idle_period(told, report)
         messages.extend(came if keep else ())
@@ -346,7 +350,7 @@ def play(
             given,
             {place: min(i.watermark_ticks for i in scan.ingress.values()) for place, scan in scans.items()},
         )
-    return Played(compiled, rows_out, metrics, watched, batches, tables, told, stop)
+    return Played(compiled, rows_out, metrics, watched, batches, tables, told, stop, all_reports)
 
 
 def take_idle_period(told: dict[Place, list[IdlePeriod]], report: PartitionReport) -> None:

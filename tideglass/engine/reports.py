@@ -4,42 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from tideglass.core.documents import Document
 from tideglass.core.failing_rows import Failed
 from tideglass.core.time import BEFORE_ALL_TICKS
-
-
-class Component(StrEnum):
-    """Where in a stage an event can be held (`asa.md` 11.3)."""
-
-    SOURCE = "source"  # rows on their way from a stage before
-    EXTERNAL_INPUT = "external input"  # an input of the job, or reference data
-    STATE = "state"  # rows an operator keeps
-    OUTPUT_BUFFER = "output buffer"  # rows made and not yet written
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Rows of one kind that are held in one place.
-
-    component: where.
-    kind: what holds them, in plain words: "open windows", "left rows that wait for a match".
-    oldest_ticks: the least time of the rows held: of an event, or of the row that will be made of it where
-        only that time is kept (end of a window).
-    rows: how many; None where counting them would cost a look at all.
-    due_ticks: the input watermark has to pass this for the oldest to be let go; None: an event decides.
-    holds_watermark: the output watermark cannot pass `oldest_ticks` while they are held. The end of a
-        window needs no hold (`asa.md` 11.4).
-    """
-
-    component: Component
-    kind: str
-    oldest_ticks: int
-    rows: int | None = None
-    due_ticks: int | None = None
-    holds_watermark: bool = False
+from tideglass.operators.holds import Component, Hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +16,10 @@ class OperatorReport:
     """What one operator did in a batch, and where it stands at the end of it.
 
     operator: its number in the topology.
-    rows_in, rows_out: of this batch.
+    rows_in, rows_out: of this batch; a scan takes events in, a window may take partial aggregates.
     input_watermark_ticks: BEFORE_ALL_TICKS: unknown, since some sender has not reported.
     output_watermark_ticks: the least time a later row of it may have; never past the input watermark.
-    holds: what it holds, oldest first; empty for an operator without state.
+    holds: what it holds: what holds the watermark first, oldest first.
     """
 
     operator: int
@@ -80,3 +49,5 @@ class StageReport:
 
 
 STAGE_REPORT = Document(StageReport)
+
+__all__ = ["STAGE_REPORT", "Component", "Hold", "OperatorReport", "StageReport"]

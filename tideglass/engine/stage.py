@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -19,11 +20,13 @@ from tideglass.core.failing_rows import Failed, OnFailure, added
 from tideglass.core.profile import part
 from tideglass.engine.pattern_programs import patterns_of
 from tideglass.engine.reference_cache import ReferenceLookup
+from tideglass.engine.reports import OperatorReport
 from tideglass.evaluate.apply import applied
 from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program, row_condition
 from tideglass.functions.javascript import define, set_limits
 from tideglass.operators.analytic.functions import AnalyticFunctions
+from tideglass.operators.holds import Component, Hold, oldest_first
 from tideglass.operators.joins.interval import IntervalJoin
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State
@@ -46,20 +49,42 @@ from tideglass.plan.topology import (
 )
 
 
+class RowCounts(NamedTuple):
+    """How many rows an operator took in, and how many it made of them."""
+
+    rows_in: int
+    rows_out: int
+
+
 @dataclass(slots=True)
 class StageResult:
     """What one run of a stage hands on.
 
     sends: rows for later levels.
     emits: rows of outputs.
-    progress: by operator.
+    progress: of its rows, by operator.
+    input_progress: by operator, where it may differ from that of its rows.
+    rows: how many rows each operator took and made.
     failed: rows left out, by operator.
     """
 
     sends: list[tuple[SendOp, pa.Table]] = field(default_factory=list[tuple[SendOp, pa.Table]])
     emits: list[tuple[EmitOp, pa.Table]] = field(default_factory=list[tuple[EmitOp, pa.Table]])
     progress: dict[int, Progress] = field(default_factory=dict[int, Progress])
+    input_progress: dict[int, Progress] = field(default_factory=dict[int, Progress])
+    rows: dict[int, RowCounts] = field(default_factory=dict[int, RowCounts])
     failed: dict[int, Failed] = field(default_factory=dict[int, Failed])
+
+
+class StatefulKernel(Protocol):
+    """A kernel with state."""
+
+    def holds(self, state: State, progress: Progress, reached: Progress) -> tuple[Hold, ...]:
+        """What it holds after `advance`, from the numbers of its buckets and small values of its state.
+
+        progress: at its input. reached: of its rows.
+        """
+        ...
 
 
 class Stage:
@@ -94,6 +119,13 @@ class Stage:
             for op in self.ops
             if isinstance(op, LookupOp)
         }
+        #: The kernels with state; a PartialOp has a kernel of windows too, but none.
+        self._stateful_kernels: dict[int, StatefulKernel] = {
+            **{op.id: self._kernels[op.id] for op in self.ops if isinstance(op, WindowOp)},
+            **self._joins,
+            **self._analytics,
+            **self._patterns,
+        }
 
     def run(
         self,
@@ -120,7 +152,59 @@ class Stage:
                     self._advance(op, rows, result, state_of, known)
                 except EvaluationError as error:
                     raise located(error, self.topology, op.id) from error
+            if op.id in result.progress:
+                result.rows[op.id] = _row_counts(op, rows)
         return result
+
+    def reports(
+        self,
+        result: StageResult,
+        state_of: Callable[[int], State],
+        known: Known,
+        others: Mapping[int, Sequence[Hold]] | None = None,
+    ) -> tuple[OperatorReport, ...]:
+        """What every operator that has run did, and what it holds now; no row is looked at.
+
+        result: of `run`.
+        state_of, known: as there.
+        others: holds outside of the operators' state, by operator.
+        """
+        others = others or {}
+        reports: list[OperatorReport] = []
+        for op in self.ops:
+            reached = result.progress.get(op.id)
+            if reached is None:
+                continue
+            progress = result.input_progress.get(op.id, reached)
+            holds = [*others.get(op.id, ()), *self._holds(op, progress, reached, state_of, known)]
+            counts = result.rows[op.id]
+            reports.append(
+                OperatorReport(
+                    op.id,
+                    counts.rows_in,
+                    counts.rows_out,
+                    progress.watermark_ticks,
+                    reached.watermark_ticks,
+                    oldest_first(holds),
+                )
+            )
+        return tuple(reports)
+
+    def _holds(
+        self,
+        op: Op,
+        progress: Progress,
+        reached: Progress,
+        state_of: Callable[[int], State],
+        known: Known,
+    ) -> tuple[Hold, ...]:
+        kernel = self._stateful_kernels.get(op.id)
+        if kernel is not None:
+            return kernel.holds(state_of(op.id), progress, reached)
+        if isinstance(op, LookupOp) and not known.get(op.spec.input):
+            kind = f"waits for the first snapshot of reference data {op.spec.input}"
+            return (Hold(Component.EXTERNAL_INPUT, kind, progress.watermark_ticks),)
+        return ()
 
     def _advance(
         self,
@@ -135,8 +219,8 @@ class Stage:
             case ScanOp() | ReceiveOp():
                 return
             case WindowOp() | AnalyticOp() | PatternOp() | JoinOp():
-                sources = (*op.left, *op.right) if isinstance(op, JoinOp) else op.sources
-                progress = Progress.of_inputs([result.progress[source] for source in sources])
+                progress = Progress.of_inputs([result.progress[source] for source in sources_of(op)])
+                result.input_progress[op.id] = progress
                 on_failure = self._on_failure(op, result)
                 made, result.progress[op.id] = self._stateful(op, rows, progress, state_of(op.id), on_failure)
                 rows[op.id] = [] if made is None or not made.num_rows else [made]
@@ -206,3 +290,31 @@ class Stage:
             case EmitOp():
                 result.emits += [(op, table) for table in tables]
         return []
+
+
+def sources_of(op: Op) -> tuple[int, ...]:
+    """The operators of the same level whose rows an operator reads."""
+    match op:
+        case ScanOp() | ReceiveOp():
+            return ()
+        case JoinOp():
+            return (*op.left, *op.right)
+        case WindowOp() | AnalyticOp() | PatternOp():
+            return op.sources
+        case _:
+            return (op.source,)
+
+
+def _row_counts(op: Op, rows: Mapping[int, Sequence[pa.Table]]) -> RowCounts:
+    """An exit hands on what it takes, an entry too."""
+
+    def count(id_: int) -> int:
+        return sum(table.num_rows for table in rows.get(id_, ()))
+
+    match op:
+        case ScanOp() | ReceiveOp():
+            return RowCounts(count(op.id), count(op.id))
+        case SendOp() | EmitOp():
+            return RowCounts(count(op.source), count(op.source))
+        case _:
+            return RowCounts(sum(count(source) for source in sources_of(op)), count(op.id))

@@ -42,13 +42,14 @@ from tideglass.core.types import field as typed_field
 from tideglass.engine.exchange import Exchange
 from tideglass.engine.messages import Message
 from tideglass.engine.snapshots import Snapshots
-from tideglass.engine.stage import Stage
+from tideglass.engine.stage import RowCounts, Stage
 from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program
 from tideglass.ingress.idle_periods import IdlePeriod, between_idle_periods
+from tideglass.ingress.observed import buffer_holds, reader_report
 from tideglass.ingress.partition_time import Ingress, watermarks
 from tideglass.ingress.policies import apply_policies, estimated_arrival_ticks, idle_until
-from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport, ReaderReport
+from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport
 from tideglass.operators.progress import Progress, partition_name
 from tideglass.operators.state.reorder import released_up_to
 from tideglass.operators.state.store import MemoryState
@@ -145,28 +146,6 @@ class ScanState:
         """Whether any event has arrived."""
         return self.last_arrival_ticks != BEFORE_ALL_TICKS
 
-    def report(self, input_name: str, partition_name: str, *, final: bool) -> PartitionReport:
-        """The partition's counters and watermarks by reader."""
-        return PartitionReport(
-            input_name,
-            partition_name,
-            rejected=self.totals.rejected,
-            bytes=self.totals.bytes,
-            next_offset=self.next_offset,
-            failed=self.failed,
-            readers=tuple(
-                ReaderReport(
-                    id_,
-                    ingress.counters,
-                    ingress.watermark_ticks,
-                    ingress.last_arrival_ticks,
-                    len(ingress.substreams),
-                    final,
-                )
-                for id_, ingress in self.ingress.items()
-            ),
-        )
-
     def to_bytes(self) -> bytes:
         parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}
         parts |= {f"held {id_}": to_bytes(table) for id_, table in self.held.items()}
@@ -238,6 +217,7 @@ class Scan:
         self.fields = topology.fields[input_name]
         self._stage = Stage(topology, 0, references)
         self._state_ids = state_ids(topology)
+        self._reader_of_emit = self._readers_of_emits()
         self._scan_of = {op.reader: op.id for op in topology.at(0) if isinstance(op, ScanOp)}
         self._times = {
             r.id: Program(
@@ -286,8 +266,9 @@ class Scan:
         totals = state.totals
         errors: list[Rejected] = []
         failed = dict(state.failed)
+        counts: dict[int, RowCounts] = {}
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
-        count, next_offset = 0, state.next_offset
+        count, events, next_offset = 0, 0, state.next_offset
         idle_held: bool | None = None
         for chunk in map(partial(self._identified, partition_name), chunks):
             totals = totals.with_chunk(chunk)
@@ -305,8 +286,9 @@ class Scan:
                     idle_held = chunk.table[ARRIVAL][0].as_py() >= state.quiet_until_ticks
                 next_offset = chunk.table[OFFSET][-1].as_py() + 1
             count += chunk.table.num_rows
+            events += chunk.table.num_rows
             if count >= ROWS_PER_RUN:
-                failed = added(failed, self._run(gathered, exchange, held, known))
+                failed = added(failed, self._run(gathered, exchange, held, known, counts))
                 gathered = {r.id: [] for r in self.readers}
                 count = 0
         ingress = self._idle_until(ingress, [each for each in idle_periods if each.offset <= next_offset])
@@ -319,20 +301,30 @@ class Scan:
         if quiet_until_ticks is not None:
             quiet_ticks = max(quiet_ticks, quiet_until_ticks)
             ingress = self._idle_until(ingress, [IdlePeriod(next_offset, quiet_until_ticks)])
-        failed = added(failed, self._run(gathered, exchange, held, known))
+        failed = added(failed, self._run(gathered, exchange, held, known, counts))
         progress = {r.id: _progress(r, partition, ingress[r.id], final) for r in self.readers}
-        self._release(held, progress, exchange)
+        released = self._release(held, progress, exchange)
         result = self._stage.run({}, self._entries(progress), _no_state, known)
         for op_id, op_progress in result.progress.items():
             exchange.watermark(op_id, op_progress)
         exchange.known(known)
         waiting = {number: table for number, table in held.items() if table.num_rows}
         after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
-        report = replace(
-            after.report(self.input_name, partition_name, final=final),
+        result.rows = self._rows_of_batch(counts, events, released)
+        report = PartitionReport(
+            self.input_name,
+            partition_name,
+            rejected=totals.rejected,
+            bytes=totals.bytes,
             errors=tuple(errors[:MOST_ERRORS]),
+            next_offset=next_offset,
+            failed=failed,
+            readers=tuple(
+                reader_report(r, ingress[r.id], self._kept_of(r, waiting), final=final) for r in self.readers
+            ),
             quiet_until_ticks=quiet_until_ticks,
             idle_held=idle_held,
+            operators=self._stage.reports(result, _no_state, known, buffer_holds(self._kept_by_op(waiting))),
         )
         exchange.report(PARTITION_REPORT.body(report))
         if not emits:
@@ -424,19 +416,46 @@ class Scan:
     def _entries(self, by_reader: Mapping[int, Progress]) -> dict[int, Progress]:
         return {self._scan_of[id_]: progress for id_, progress in by_reader.items()}
 
+    def _rows_of_batch(
+        self, counts: Mapping[int, RowCounts], events: int, released: Mapping[int, int]
+    ) -> dict[int, RowCounts]:
+        """Rows by operator. events: also those the policies drop. released: rows handed over, by EmitOp."""
+        found = dict(counts)
+        for op in self._stage.ops:
+            counted = found.get(op.id)
+            if isinstance(op, ScanOp) and counted is not None:
+                found[op.id] = counted._replace(rows_in=events)
+            elif isinstance(op, EmitOp) and counted is not None:
+                found[op.id] = counted._replace(rows_out=released.get(op.id, 0))
+        return found
+
+    def _kept_by_op(self, held: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
+        """The rows ahead of the watermark, by EmitOp."""
+        numbers = {op.id: self._state_ids[op.id] for op in self._stage.ops if isinstance(op, EmitOp)}
+        return {op_id: held[number] for op_id, number in numbers.items() if number in held}
+
+    def _kept_of(self, reader: Reader, held: Mapping[int, pa.Table]) -> list[pa.Table]:
+        """The rows of a reader that are ahead of its watermark, by output."""
+        kept = self._kept_by_op(held)
+        return [table for op_id, table in kept.items() if self._reader_of_emit[op_id] == reader.id]
+
     def _run(
         self,
         gathered: Mapping[int, list[pa.Table]],
         exchange: Exchange,
         held: dict[int, pa.Table],
         known: Known,
+        counts: dict[int, RowCounts],
     ) -> Mapping[int, Failed]:
         """Run the operators of level 0 over the gathered rows; rows for outputs join the held ones.
 
-        Returns the rows that were left out.
+        counts: of each operator; those of this run are added. Returns the rows that were left out.
         """
         entries = {self._scan_of[id_]: tables for id_, tables in gathered.items()}
         result = self._stage.run(entries, {id_: Progress() for id_ in entries}, _no_state, known)
+        for op_id, each in result.rows.items():
+            before = counts.get(op_id, RowCounts(0, 0))
+            counts[op_id] = RowCounts(before.rows_in + each.rows_in, before.rows_out + each.rows_out)
         for send, table in result.sends:
             exchange.send(send, table)
         for emit, table in result.emits:
@@ -447,19 +466,24 @@ class Scan:
 
     def _release(
         self, held: dict[int, pa.Table], progress: Mapping[int, Progress], exchange: Exchange
-    ) -> None:
-        """Hand over held rows the watermark has reached, in order (`asa.md` 1.4: buffered and sorted)."""
-        reader_of = self._readers_of_emits()
+    ) -> dict[int, int]:
+        """Hand over held rows the watermark has reached, in order (`asa.md` 1.4: buffered and sorted).
+
+        Returns how many, by EmitOp.
+        """
+        released: dict[int, int] = {}
         for op in self.topology.at(0):
             number = self._state_ids[op.id]
             if isinstance(op, EmitOp) and number in held:
-                out, rest = released_up_to(held[number], progress[reader_of[op.id]])
+                out, rest = released_up_to(held[number], progress[self._reader_of_emit[op.id]])
                 if out.num_rows:
                     exchange.emit(op, out)
+                    released[op.id] = out.num_rows
                 if rest is None:
                     del held[number]
                 else:
                     held[number] = rest
+        return released
 
     def _readers_of_emits(self) -> dict[int, int]:
         result: dict[int, int] = {}

@@ -8,7 +8,7 @@ run again counts once: what was known before it is kept beside what is known aft
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tideglass.core.documents import Document
@@ -27,7 +27,8 @@ class Counts:
     batch: the last one that is counted; None before the first.
     rows: per output, emitted up to that batch.
     rows_before: per output, emitted up to the batch before.
-    stages: the last report of each key group of a stage that has left out rows, by `level/key group`.
+    stages: the last report of each key group of a stage that has left out rows, without its operators, by
+        `level/key group`.
     """
 
     batch: int | None = None
@@ -64,7 +65,7 @@ class Counts:
         stages = dict(self.stages)
         for report in reports:
             if report.failed:
-                stages[f"{report.level}/{report.key_group}"] = report
+                stages[f"{report.level}/{report.key_group}"] = replace(report, operators=())
         return Counts(batch, total, before, stages)
 
     def up_to(self, batch: int | None) -> Mapping[str, int]:

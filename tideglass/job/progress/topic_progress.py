@@ -32,7 +32,8 @@ class TopicProgress:
     batch: its number; None before the first.
     replayed: everything is read again that an earlier generation had read, and rows are emitted.
     offsets: per topic and partition, of the first message that is not read.
-    reports: per input, files too, and partition, the last report of its scan, without errors.
+    reports: per input, files too, and partition, the last report of its scan, without errors and
+        operators.
     """
 
     batch: int | None = None
@@ -65,7 +66,8 @@ class TopicProgress:
         replayed = control_offset(checkpoint, batch, len(topics)).replayed
         reports = {name: dict(of) for name, of in self.reports.items()}
         for report in scanned:
-            reports.setdefault(report.input, {})[report.partition] = replace(report, errors=())
+            kept = replace(report, errors=(), operators=())
+            reports.setdefault(report.input, {})[report.partition] = kept
         return replace(self, batch=batch, replayed=replayed, offsets=offsets, reports=reports)
 
     def watermark_ticks(self, input_name: str, partition: str) -> int:

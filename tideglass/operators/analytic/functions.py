@@ -26,9 +26,10 @@ from tideglass.operators.aggregates.cells import Cells, refused_by
 from tideglass.operators.analytic.anomaly import detect, no_numbers, numbers
 from tideglass.operators.analytic.lookback import Sorted, rows_of_keys
 from tideglass.operators.analytic.moving import moving
+from tideglass.operators.holds import Component, Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import RowLog
-from tideglass.operators.state.reorder import released_before
+from tideglass.operators.state.reorder import released_before, waiting_for_order
 from tideglass.operators.state.store import State
 from tideglass.plan.specs import AnalyticSpec, AnomalySpec
 
@@ -122,11 +123,11 @@ class AnalyticFunctions:
         """
         if on_failure is not None:
             rows = [of_sound_rows(self._checked, table, on_failure, failing=self._refused) for table in rows]
-        waiting = RowLog(state, 0, 1 + len(self._lanes), TICKS_PER_SECOND)
+        waiting = self._waiting(state)
         taken = released_before(waiting, rows, progress, self.substreams)
         values: dict[str, Column] = {}
         for number, lane in enumerate(self._lanes, 1):
-            log = RowLog(state, number, 1 + len(self._lanes), lane.bucket_ticks, lane.shed)
+            log = self._lane_log(number, lane, state)
             if taken is not None:
                 values |= self._advance_lane(lane, log, taken, progress)
             log.drop_until(progress.watermark_ticks - lane.reach_ticks)
@@ -137,6 +138,25 @@ class AnalyticFunctions:
             column, type_ = values[spec.name]
             taken = taken.append_column(field(spec.name, type_), column)
         return taken
+
+    def holds(self, state: State, progress: Progress, reached: Progress) -> tuple[Hold, ...]:
+        """The rows that wait for their place in the order, and those a later row may look back at."""
+        waiting = waiting_for_order(self._waiting(state), progress)
+        holds = [] if waiting is None else [waiting]
+        for number, lane in enumerate(self._lanes, 1):
+            log = self._lane_log(number, lane, state)
+            oldest_ticks = log.oldest_ticks
+            if oldest_ticks is not None:
+                due_ticks = max(oldest_ticks + lane.reach_ticks, progress.watermark_ticks)
+                kind = "rows that a later row may look back at"
+                holds.append(Hold(Component.STATE, kind, oldest_ticks, log.rows_held, due_ticks))
+        return tuple(holds)
+
+    def _waiting(self, state: State) -> RowLog:
+        return RowLog(state, 0, 1 + len(self._lanes), TICKS_PER_SECOND)
+
+    def _lane_log(self, number: int, lane: _Lane, state: State) -> RowLog:
+        return RowLog(state, number, 1 + len(self._lanes), lane.bucket_ticks, lane.shed)
 
     def _checked(self, rows: pa.Table) -> pa.Table:
         """The rows. Raises EvaluationError for a value an aggregate refuses."""

@@ -30,6 +30,7 @@ from tideglass.core.types import (
     Type,
     field,
 )
+from tideglass.operators.holds import Component, Hold
 from tideglass.operators.joins.pairs import Condition, coded, pairs
 from tideglass.operators.output_watermark import held_back
 from tideglass.operators.progress import Progress
@@ -122,6 +123,43 @@ class IntervalJoin:
             reached = self._emit_unmatched(fresh_left, progress, state, logs, made)
         self._keep(fresh_left, fresh_right, progress, logs)
         return (unify(made) if made else None), reached
+
+    def holds(self, state: State, progress: Progress, reached: Progress) -> tuple[Hold, ...]:
+        """The rows of both sides that a later row may match; `reached`: the progress of the result.
+
+        A left row of a LEFT JOIN is due when it comes out alone. Its stamp may be before the watermark, since
+        a unit of DATEDIFF ends later: then it holds the output watermark.
+        """
+        logs = self._logs(state)
+        holds: list[Hold] = []
+        left_ticks, right_ticks = logs.left.oldest_ticks, logs.right.oldest_ticks
+        if left_ticks is not None:
+            held_back = reached.watermark_ticks < progress.watermark_ticks
+            due_ticks = max(self._until(left_ticks), progress.watermark_ticks)
+            kind = "left rows that wait for a match"
+            kind += " or for their due time" if self._outer else ""
+            oldest_ticks = reached.watermark_ticks if held_back else left_ticks
+            rows = logs.left.rows_held
+            holds.append(Hold(Component.STATE, kind, oldest_ticks, rows, due_ticks, held_back))
+        if right_ticks is not None:
+            due_ticks = max(right_ticks - self.spec.lower_ticks, progress.watermark_ticks)
+            kind = "right rows that wait for a match"
+            holds.append(Hold(Component.STATE, kind, right_ticks, logs.right.rows_held, due_ticks))
+        return tuple(holds)
+
+    def _until(self, left_ticks: int) -> int:
+        """Until when a left row of this time can match, or waits to come out alone."""
+        until_ticks = min(
+            (
+                ((left_ticks - bound.origin_ticks) // bound.unit_ticks + bound.highest + 1) * bound.unit_ticks
+                + bound.origin_ticks
+                - 1
+                for bound in self.spec.bounds
+                if bound.highest is not None
+            ),
+            default=left_ticks + self.spec.upper_ticks,
+        )
+        return max(until_ticks, left_ticks + self.spec.unmatched_ticks) if self._outer else until_ticks
 
     def _logs(self, state: State) -> _JoinLogs:
         width_ticks = max(

@@ -34,13 +34,14 @@ from tideglass.core.types import (
     field,
 )
 from tideglass.operators.analytic.lookback import Sorted, rows_of_keys
+from tideglass.operators.holds import Component, Hold
 from tideglass.operators.output_watermark import held_back
 from tideglass.operators.patterns.events import Definition, Events
 from tideglass.operators.patterns.extremes import NONE
 from tideglass.operators.patterns.nfa import MOST_EVENTS, Matches, Pattern, Trail
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import RowLog
-from tideglass.operators.state.reorder import in_order, released_before
+from tideglass.operators.state.reorder import in_order, released_before, waiting_for_order
 from tideglass.operators.state.store import State, next_numbers
 from tideglass.plan.patterns import MatchedValue
 from tideglass.plan.specs import PatternSpec
@@ -106,9 +107,7 @@ class Patterns:
         or a measure that does; with `on_failure` it is reported there, such a condition does not hold, and
         such a match is left out.
         """
-        width_ticks = max(TICKS_PER_SECOND, self.spec.limit_ticks // BUCKETS_PER_LIMIT)
-        widths_ticks = (TICKS_PER_SECOND, width_ticks, width_ticks, width_ticks)
-        logs = _PatternLogs(*(RowLog(state, number, 4, width) for number, width in enumerate(widths_ticks)))
+        logs = self._logs(state)
         taken = released_before(logs.waiting, rows, progress, self.spec.substreams)
         if taken is not None:
             taken = self._numbered(taken, state)
@@ -121,6 +120,30 @@ class Patterns:
             log.drop_until(progress.watermark_ticks - self.spec.limit_ticks - 1)
             log.save()
         return made, self._result_progress(progress, state, logs)
+
+    def holds(self, state: State, progress: Progress, reached: Progress) -> tuple[Hold, ...]:
+        """The events that wait for their place in the order, and those of matches that are not decided.
+
+        reached: the progress of the result. A row has the time of its last event, which the watermark may
+        have passed.
+        """
+        logs = self._logs(state)
+        waiting = waiting_for_order(logs.waiting, progress)
+        holds = [] if waiting is None else [waiting]
+        event_ticks = logs.events.oldest_ticks
+        if event_ticks is not None:
+            held_back = reached.watermark_ticks < progress.watermark_ticks
+            oldest_ticks = reached.watermark_ticks if held_back else event_ticks
+            due_ticks = max(event_ticks + self.spec.limit_ticks, progress.watermark_ticks)
+            rows = logs.events.rows_held
+            kind = "events of partial matches"
+            holds.append(Hold(Component.STATE, kind, oldest_ticks, rows, due_ticks, held_back))
+        return tuple(holds)
+
+    def _logs(self, state: State) -> _PatternLogs:
+        width_ticks = max(TICKS_PER_SECOND, self.spec.limit_ticks // BUCKETS_PER_LIMIT)
+        widths_ticks = (TICKS_PER_SECOND, width_ticks, width_ticks, width_ticks)
+        return _PatternLogs(*(RowLog(state, number, 4, width) for number, width in enumerate(widths_ticks)))
 
     def _numbered(self, rows: pa.Table, state: State) -> pa.Table:
         kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.spec.substreams else []), *self.columns]

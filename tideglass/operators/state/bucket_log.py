@@ -47,6 +47,16 @@ class BucketLog:
         """Numbers of the buckets that hold rows, ascending."""
         return sorted(int(bucket) for bucket in self._sizes)
 
+    @property
+    def first_bucket(self) -> int | None:
+        """The least number of a bucket that holds rows; None without rows."""
+        return min(map(int, self._sizes), default=None)
+
+    @property
+    def rows_held(self) -> int:
+        """How many rows all buckets hold."""
+        return sum(added + merged for _, added, merged in self._sizes.values())
+
     def append(self, rows: pa.Table, buckets: Ints) -> None:
         """Adds each row to its bucket; rows of a bucket stay in the order they are added in."""
         if rows.num_rows == 0:
@@ -133,6 +143,12 @@ class RowLog(BucketLog):
     def start_ticks(self, bucket: int) -> int:
         """The first instant of a bucket."""
         return bucket * self.width_ticks
+
+    @property
+    def oldest_ticks(self) -> int | None:
+        """The start of the first bucket that holds rows; None without rows."""
+        bucket = self.first_bucket
+        return None if bucket is None else self.start_ticks(bucket)
 
     def read_all(
         self, first_ticks: int = BEFORE_ALL_TICKS, last_ticks: int = AFTER_ALL_TICKS

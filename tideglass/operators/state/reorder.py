@@ -16,6 +16,7 @@ import pyarrow as pa
 from tideglass.core.arrays import Ints, pc
 from tideglass.core.columns import unify
 from tideglass.core.types import ARRIVAL, INPUT, OFFSET, ORDER_COLUMNS, PARTITION, SUBSTREAM, SYSTEM_TIMESTAMP
+from tideglass.operators.holds import Component, Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import RowLog
 
@@ -72,6 +73,15 @@ def released_before(
     log.save()
     due = [table for table in due if table.num_rows]
     return in_order(unify(due)) if due else None
+
+
+def waiting_for_order(log: RowLog, progress: Progress) -> Hold | None:
+    """What `released_before` keeps in its log; None for nothing."""
+    oldest_ticks = log.oldest_ticks
+    if oldest_ticks is None:
+        return None
+    oldest_ticks = max(oldest_ticks, progress.watermark_ticks)
+    return Hold(Component.STATE, "rows that wait for their order", oldest_ticks, log.rows_held, oldest_ticks)
 
 
 def in_order(rows: pa.Table) -> pa.Table:

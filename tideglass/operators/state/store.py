@@ -74,3 +74,35 @@ class MemoryState:
 
     def put(self, name: str, value: bytes) -> None:
         self._values[name] = value
+
+
+class CachedState:
+    """A state whose named values are read once: for one batch, in which nobody else writes them.
+
+    A named value is read several times in a batch, and a store outside of the process answers each time.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._values: dict[str, bytes | None] = {}
+
+    def append(self, bucket: int, chunk: pa.Table) -> None:
+        self._state.append(bucket, chunk)
+
+    def buckets(self) -> list[int]:
+        return self._state.buckets()
+
+    def read(self, bucket: int) -> list[pa.Table]:
+        return self._state.read(bucket)
+
+    def take(self, bucket: int) -> list[pa.Table]:
+        return self._state.take(bucket)
+
+    def get(self, name: str) -> bytes | None:
+        if name not in self._values:
+            self._values[name] = self._state.get(name)
+        return self._values[name]
+
+    def put(self, name: str, value: bytes) -> None:
+        self._values[name] = value
+        self._state.put(name, value)

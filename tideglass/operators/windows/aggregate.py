@@ -34,6 +34,7 @@ from tideglass.core.types import (
 from tideglass.operators.aggregates.cells import Cells, refused_by
 from tideglass.operators.aggregates.grouping import GroupKeys, stack
 from tideglass.operators.aggregates.results import finish
+from tideglass.operators.holds import Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.operators.state.store import State
@@ -74,6 +75,10 @@ class WindowKernel(Protocol):
         self, fresh: Sequence[pa.Table], previous: Progress, progress: Progress, log: BucketLog
     ) -> list[pa.Table]:
         """Keeps the partials `fresh`; merged partials with `$end` of all windows that close."""
+        ...
+
+    def holds(self, progress: Progress, log: BucketLog) -> tuple[Hold, ...]:
+        """What is open after `advance`; the end of a window holds no watermark (`asa.md` 11.4)."""
         ...
 
 
@@ -135,14 +140,7 @@ class WindowAggregate:
         previous = Progress.from_bytes(state.get(_PROGRESS))
         closed: list[pa.Table] = []
         for number, kernel in enumerate(self._kernels):
-            log = BucketLog(
-                state,
-                number,
-                len(self._kernels),
-                kernel.grouping.stack,
-                kernel.grouping.merge,
-                CHUNKS_TO_MERGE,
-            )
+            log = self._log(number, kernel, state)
             own = [part for table in partials if (part := self._of_window(table, number, kernel)).num_rows]
             for table in kernel.advance(own, previous, progress, log):
                 closed.append(table.append_column(WINDOW, pa.array(np.full(table.num_rows, number, np.int8))))
@@ -151,6 +149,18 @@ class WindowAggregate:
         if state.get(_PROGRESS) != encoded:
             state.put(_PROGRESS, encoded)
         return self._results(closed, on_failure)
+
+    def holds(self, state: State, progress: Progress, reached: Progress) -> tuple[Hold, ...]:
+        """The windows that are open after `advance`; `reached`: the progress of their rows."""
+        return tuple(
+            hold
+            for number, kernel in enumerate(self._kernels)
+            for hold in kernel.holds(progress, self._log(number, kernel, state))
+        )
+
+    def _log(self, number: int, kernel: WindowKernel, state: State) -> BucketLog:
+        grouping = kernel.grouping
+        return BucketLog(state, number, len(self._kernels), grouping.stack, grouping.merge, CHUNKS_TO_MERGE)
 
     def _of_window(self, table: pa.Table, number: int, kernel: WindowKernel) -> pa.Table:
         if len(self._kernels) > 1:

@@ -19,6 +19,7 @@ from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
 from tideglass.operators.aggregates.grouping import GroupKeys, stack
+from tideglass.operators.holds import Component, Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.plan.windows import Hopping, Snapshot
@@ -140,9 +141,20 @@ class PaneWindow:
             log.append(kept, self._bucket(kept[TIME].to_numpy()))
         return closed
 
+    def holds(self, progress: Progress, log: BucketLog) -> tuple[Hold, ...]:
+        """The open windows: since the start of the oldest rows, due at the end of the first of them."""
+        bucket = log.first_bucket
+        if bucket is None:
+            return ()
+        start_ticks = self._bucket_end(bucket - 1)
+        due_ticks = self._end_from(max(start_ticks + 1, progress.watermark_ticks))
+        return (Hold(Component.STATE, "open windows", start_ticks, log.rows_held, due_ticks),)
+
+    def _bucket_end(self, bucket: int) -> int:
+        return bucket * self._bucket_ticks + self._zero_ticks
+
     def _is_done(self, bucket: int, progress: Progress) -> bool:
-        end_ticks = bucket * self._bucket_ticks + self._zero_ticks
-        return self._end_to(end_ticks + self.size_ticks - 1) < progress.watermark_ticks
+        return self._end_to(self._bucket_end(bucket) + self.size_ticks - 1) < progress.watermark_ticks
 
     def _alive(self, rows: pa.Table, progress: Progress) -> Any:
         """Whether a window of the row is still open."""

@@ -27,6 +27,7 @@ from tideglass.core.time import AFTER_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
 from tideglass.operators.aggregates.grouping import GroupKeys, group_codes, stack
+from tideglass.operators.holds import Component, Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.operators.windows.hopping import END, TIME
@@ -181,6 +182,14 @@ class SessionWindow:
         self._merge_buckets(log, remaining)
         log.put_ticks(NEXT, self._earliest_end(remaining))
         return closed
+
+    def holds(self, progress: Progress, log: BucketLog) -> tuple[Hold, ...]:
+        """The open sessions, by the earliest end one may have; a carry's is over, and an event decides."""
+        next_ticks = log.get_ticks(NEXT)
+        if log.first_bucket is None or next_ticks is None or next_ticks >= AFTER_ALL_TICKS:
+            return ()
+        due_ticks = next_ticks if next_ticks >= progress.watermark_ticks else None
+        return (Hold(Component.STATE, "open sessions", next_ticks, log.rows_held, due_ticks),)
 
     def _merge_buckets(self, log: BucketLog, remaining: pa.Table) -> None:
         """Rewrites everything as mini sessions once that at least halves it; it was just read anyway."""

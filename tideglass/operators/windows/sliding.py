@@ -18,6 +18,7 @@ from tideglass.core.time import AFTER_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type, type_of
 from tideglass.core.types import field as typed_field
 from tideglass.operators.aggregates.grouping import GroupKeys, group_codes, is_cell, merge_sql, stack
+from tideglass.operators.holds import Component, Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.operators.windows.hopping import END, TIME
@@ -91,6 +92,14 @@ class SlidingWindow:
                 kept = self.grouping.merge(kept)
             log.append(kept, kept[TIME].to_numpy() // self._bucket_ticks)
         return closed
+
+    def holds(self, progress: Progress, log: BucketLog) -> tuple[Hold, ...]:
+        """The rows that have not left the window, and when the next one enters or leaves."""
+        bucket, next_ticks = log.first_bucket, log.get_ticks(NEXT)
+        if bucket is None or next_ticks is None or next_ticks >= AFTER_ALL_TICKS:
+            return ()
+        start_ticks = bucket * self._bucket_ticks
+        return (Hold(Component.STATE, "open sliding windows", start_ticks, log.rows_held, next_ticks),)
 
     def _is_done(self, bucket: int, progress: Progress) -> bool:
         last_ticks = (bucket + 1) * self._bucket_ticks - 1
