@@ -32,12 +32,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "project": {"core", "functions", "plan", "bind", "connect"},
     "compile": {"core", "lang", "plan", "bind", "project"},
     "job": {"core", "plan", "bind", "compile", "connect", "engine", "ingress", "spark", "project"},
+    "metrics": {"core", "job"},
     "simulate": {"core", "plan", "connect", "evaluate", "ingress", "project", "job"},
-    "api": {"project", "job"},
+    "api": {"project", "job", "metrics"},
     "dataframes": {"core", "plan", "bind", "compile", "spark", "project", "job"},
     "testing": {"core", "plan", "bind", "compile", "connect", "local", "spark", "project"},
     "cli": {"core", "lang", "plan", "bind", "compile", "connect", "evaluate", "spark", "project"}
-    | {"job", "simulate", "testing"},
+    | {"job", "metrics", "simulate", "testing"},
 }
 
 #: Packages of others -> the layers that may use them.
@@ -50,6 +51,7 @@ MAY_USE = {
     "typer": {"cli"},
     "rich": {"cli", "simulate", "connect"},  # a console is an output too
     "matplotlib": {"simulate"},
+    "prometheus_client": {"metrics"},
     "py_mini_racer": {"functions"},
     "shapely": {"functions"},
     "pyproj": {"functions"},

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tideglass.job.commit import Watch
+from tideglass.job.directory import JobDirectory
 from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
 from tideglass.job.runner import run
+from tideglass.metrics.exports import NOWHERE, Exports, observers
 from tideglass.project.project import Project, load_project
 
 if TYPE_CHECKING:
@@ -57,9 +59,13 @@ class Job:
         watch: Watch | None = None,
         spark: SparkSession | None = None,
         profile: Profile | None = None,
+        exports: Exports = NOWHERE,
     ) -> Metrics:
         """Run until the input ends (`once`) or the process gets a signal to stop; see `job.runner.run`.
 
         spark: a session to run in; by default one of this process is started.
+        exports: where its metrics go besides the status file.
         """
-        return run(plan_job(self.project, self.options), watch, spark, profile=profile)
+        plan = plan_job(self.project, self.options)
+        with observers(JobDirectory(plan.run_directory.resolve()), exports) as found:
+            return run(plan, watch, spark, profile=profile, observers=found.all)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tideglass.job.report.catch_up import CatchUp
     from tideglass.job.report.metrics import Metrics, PartitionFacts
     from tideglass.job.report.profile import Profile
+    from tideglass.job.report.reporter import StatusObserver
     from tideglass.job.report.run_journal import RunStart
 
 #: Options for the start of one run; a restart does not repeat them.
@@ -84,6 +85,16 @@ def run(
         Path | None, typer.Option(metavar="DIR", help="A folder with the connector's jars instead.")
     ] = None,
     allow_outside: AllowOutsideOption = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=0, max=65535, help="Serve metrics to Prometheus; 0: a free port."),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option("--metrics-host", metavar="ADDRESS", help="Where the metrics are served.")
+    ] = "127.0.0.1",
+    metrics_file: Annotated[
+        Path | None, typer.Option("--metrics-file", metavar="FILE", help="Add metrics to it as JSON lines.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the summary.")] = False,
     profiled: Annotated[
         bool, typer.Option("--profile", help="Say at the end where the time of the batches went.")
@@ -99,10 +110,12 @@ def run(
         begin_session(cores, job_directory(project, run_dir).spark_log)
     # The longest of the start goes on beside these imports.
     from tideglass.cli.profile import profile_tables
+    from tideglass.job.directory import JobDirectory
     from tideglass.job.options import RunOptions
     from tideglass.job.plan import plan_job
     from tideglass.job.report.profile import Profile
     from tideglass.job.start.decision import asked_start
+    from tideglass.metrics.exports import Exports, observers
     from tideglass.project.input_option import input_options
 
     mode, at_ticks = asked_start(start)
@@ -138,7 +151,11 @@ def run(
     for warning in job.compiled.warnings:
         console.print(warning.render(loaded.query), style="yellow", markup=False)
     profile = Profile(job.compiled.topology) if profiled else None
-    metrics = run_with_progress(job, console, quiet=quiet, profile=profile)
+    exports = Exports(metrics_port, metrics_host, metrics_file)
+    with observers(JobDirectory(job.run_directory.resolve()), exports) as found:
+        if found.metrics_url is not None:
+            console.print(f"metrics at {found.metrics_url}", markup=False)
+        metrics = run_with_progress(job, console, quiet=quiet, profile=profile, observers=found.all)
     console.print(progress_table(metrics))
     for text, count in failures(metrics).items():
         console.print(f"{count:,} rows left out, the first by\n{text}", style="yellow", markup=False)
@@ -155,7 +172,12 @@ def run(
 
 
 def run_with_progress(
-    job: JobPlan, console: Console, *, quiet: bool = False, profile: Profile | None = None
+    job: JobPlan,
+    console: Console,
+    *,
+    quiet: bool = False,
+    profile: Profile | None = None,
+    observers: Sequence[StatusObserver] = (),
 ) -> Metrics:
     """Run the job and show how far it is: live on a terminal, elsewhere a line for each batch with rows."""
     from rich.live import Live
@@ -209,10 +231,10 @@ def run_with_progress(
             print_lines(start_lines(start))
 
     if live is None:
-        return run_job(job, watch, on_start=on_start, profile=profile)
+        return run_job(job, watch, on_start=on_start, profile=profile, observers=observers)
     with live:
         live.update("starting Spark …")
-        return run_job(job, watch, on_start=on_start, profile=profile)
+        return run_job(job, watch, on_start=on_start, profile=profile, observers=observers)
 
 
 def arguments_of(context: typer.Context) -> tuple[str, ...]:

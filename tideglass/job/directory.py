@@ -5,6 +5,7 @@
 <job>/lock            held by the process that runs it
 <job>/status.json     the newest report of that process
 <job>/history.jsonl   samples of it over time (`report.history`)
+<job>/diagnostic.jsonl   the diagnostic log (`metrics.diagnostic_log`)
 <job>/stop            there while the run is asked to stop
 <job>/job.log         what runs in the background print
 <job>/spark.log       what Spark prints
@@ -77,6 +78,10 @@ class JobDirectory:
     @property
     def history(self) -> Path:
         return self.path / "history.jsonl"
+
+    @property
+    def diagnostic_log(self) -> Path:
+        return self.path / "diagnostic.jsonl"
 
     @property
     def stop(self) -> Path:

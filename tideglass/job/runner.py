@@ -7,7 +7,7 @@ project + options ──plan_job──▶ JobPlan ──run──▶ Metrics
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from tideglass.job.progress.restore import restore
 from tideglass.job.query import SparkHost, start_query, wait_for_end
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
-from tideglass.job.report.reporter import Reporter, signals
+from tideglass.job.report.reporter import Reporter, StatusObserver, signals
 from tideglass.job.report.run_journal import RunStart
 from tideglass.job.start.begin import begin
 from tideglass.job.start.integrity import state_problem
@@ -40,6 +40,7 @@ def run(
     spark: SparkSession | None = None,
     on_start: OnStart | None = None,
     profile: Profile | None = None,
+    observers: Sequence[StatusObserver] = (),
 ) -> Metrics:
     """Run the job until its input is finished (`once`) or the process gets a signal to stop.
 
@@ -47,6 +48,7 @@ def run(
     spark: a session with other work to do, too; None for one of the job's own.
     on_start: called once the start is decided and written down.
     profile: filled with where the time of the batches went; None measures nothing.
+    observers: called with every status of the run.
 
     The first SIGINT or SIGTERM stops after the batch under way; a second stops at once.
     Raises StateError when a run is under way already or the state of the last one does not fit,
@@ -60,7 +62,8 @@ def run(
         setup = begin(job, directory, host.held_partitions)
         if on_start is not None:
             on_start(setup.start)
-        with Reporter(job.name, directory, setup, metrics) as reporter, signals(reporter) as take_signals:
+        reporting = Reporter(job.name, directory, setup, metrics, observers=observers)
+        with reporting as reporter, signals(reporter) as take_signals:
             held = {name: host.held_partitions(topic, None) for name, topic in job.topics.items()}
             committer = Committer.of(job, reporter, watch, profile)
             with reporter.changing():

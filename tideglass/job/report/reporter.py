@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from types import FrameType, TracebackType
+from typing import TypeAlias
 
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
 from tideglass.job.directory import AT_ONCE, JobDirectory
@@ -28,12 +29,16 @@ _WRITE_SECONDS = 2.0
 #: Of an error, so that a status is never a page of SQL.
 _MOST_CHARACTERS = 4000
 
+#: Called with every status of a run, also with the one of its end, by one thread at a time.
+StatusObserver: TypeAlias = Callable[[Status], None]
+
 
 @dataclass(slots=True)
 class Reporter:
     """Keeps the account of one run; a context manager that ends with the run.
 
     stop_requested: set once the run is to stop. `metrics` may be changed under `changing()` only.
+    observers: get every status that is written; an OSError of one is ignored, as is that of the status file.
     """
 
     job: str
@@ -41,6 +46,7 @@ class Reporter:
     setup: RunSetup
     metrics: Metrics
     stop_requested: threading.Event = field(default_factory=threading.Event)
+    observers: Sequence[StatusObserver] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -137,6 +143,9 @@ class Reporter:
             with self._lock:
                 status = self._status(error)
             write_status(self.directory, status)
+            for observe in self.observers:
+                with suppress(OSError):
+                    observe(status)
 
     def _status(self, error: str | None) -> Status:
         start, metrics, now_seconds = self.setup.start, self.metrics, time.monotonic()

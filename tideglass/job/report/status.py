@@ -302,6 +302,7 @@ class Status:
     errors: refused events by input, partition and reason; at most 50.
     backlog: per input, messages or bytes that are there and not read; empty where nobody knows.
     memory_bytes, memory_limit_bytes: of the processes of the run, and what they may take; None: unknown.
+    cpu_percent: of the CPUs these processes may use, over the last seconds; None: unknown.
     """
 
     job: str
@@ -334,6 +335,7 @@ class Status:
     backlog: Mapping[str, int] = field(default_factory=dict[str, int])
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
+    cpu_percent: float | None = None
 
 
 _DOCUMENT = Document(Status)
