@@ -35,10 +35,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "metrics": {"core", "job"},
     "simulate": {"core", "plan", "connect", "evaluate", "ingress", "project", "job"},
     "api": {"project", "job", "metrics"},
+    "page": {"core", "job", "metrics"},
     "dataframes": {"core", "plan", "bind", "compile", "spark", "project", "job"},
     "testing": {"core", "plan", "bind", "compile", "connect", "local", "spark", "project"},
     "cli": {"core", "lang", "plan", "bind", "compile", "connect", "evaluate", "spark", "project"}
-    | {"job", "metrics", "simulate", "testing"},
+    | {"job", "metrics", "page", "simulate", "testing"},
 }
 
 #: Packages of others -> the layers that may use them.
@@ -55,6 +56,8 @@ MAY_USE = {
     "py_mini_racer": {"functions"},
     "shapely": {"functions"},
     "pyproj": {"functions"},
+    "starlette": {"page"},
+    "uvicorn": {"page"},
 }
 
 MOST_LINES = 600

@@ -6,12 +6,12 @@ text ──parse──▶ tree ──bind──▶ plan ──place──▶ top
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from tideglass.bind.binder import bind
 from tideglass.bind.catalog import InputInfo
-from tideglass.core.errors import Diagnostic, Source, TideglassError
+from tideglass.core.errors import Diagnostic, Source, Span, TideglassError
 from tideglass.lang.parser import parse
 from tideglass.plan.nodes import Plan
 from tideglass.plan.placement import place
@@ -29,12 +29,14 @@ class Compiled:
     plan: what is to be computed
     topology: which operator runs where
     warnings: what the compiler warned of
+    steps: where the steps of WITH are in the text, by name
     """
 
     source: Source
     plan: Plan
     topology: Topology
     warnings: tuple[Diagnostic, ...]
+    steps: Mapping[str, Span] = field(default_factory=dict[str, Span])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +47,14 @@ class BoundQuery:
     plan: what is to be computed
     functions: JavaScript source by name, for `udf.<name>`
     warnings: what the compiler warned of
+    steps: where the steps of WITH are in the text, by name
     """
 
     source: Source
     plan: Plan
     functions: Mapping[str, str]
     warnings: tuple[Diagnostic, ...]
+    steps: Mapping[str, Span] = field(default_factory=dict[str, Span])
 
     def place(self, settings: JobSettings, key_groups: int) -> Compiled:
         """The query placed for a number of key groups, its inputs read under the settings' time policies."""
@@ -60,7 +64,7 @@ class BoundQuery:
             drops_failing_rows=settings.on_error == "drop",
             limits=settings.limits,
         )
-        return Compiled(self.source, self.plan, topology, self.warnings)
+        return Compiled(self.source, self.plan, topology, self.warnings, self.steps)
 
 
 def bind_query(
@@ -80,8 +84,10 @@ def bind_query(
     Raises QueryError with everything that is wrong with the query, TideglassError for what is no script.
     """
     _see_scripts(functions or {})
-    bound = bind(parse(source), source, inputs, settings.compatibility_level, functions or {}, outputs)
-    return BoundQuery(source, bound.plan, functions or {}, bound.warnings)
+    script = parse(source)
+    bound = bind(script, source, inputs, settings.compatibility_level, functions or {}, outputs)
+    steps = {step.name.text: step.span for step in script.steps}
+    return BoundQuery(source, bound.plan, functions or {}, bound.warnings, steps)
 
 
 def compile_query(

@@ -18,6 +18,7 @@ from tideglass.cli import (
     estimate,
     explain,
     new,
+    page,
     prepare,
     restart,
     run,
@@ -48,6 +49,7 @@ COMMANDS = {
     "start": start.start,
     "status": status.status,
     "runs": runs.runs,
+    "page": page.page,
     "stop": stop.stop,
     "restart": restart.restart,
     "simulate": simulate.simulate,
@@ -81,7 +83,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends by SystemExit with the command's exit code."""
-    argv = list(sys.argv[1:] if arguments is None else arguments)
+    argv = page.with_port(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in argv
     try:
         app(args=[argument for argument in argv if argument != "--debug"], prog_name="tideglass")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,11 +22,13 @@ from tideglass.cli.job import (
     wrapped,
 )
 from tideglass.cli.notes import INPUT_HELP
+from tideglass.cli.page import RunPageOption
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from tideglass.job.directory import JobDirectory
     from tideglass.job.options import JobPlan, RunOptions
     from tideglass.job.outputs import BatchRows
     from tideglass.job.report.catch_up import CatchUp
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from tideglass.job.report.profile import Profile
     from tideglass.job.report.reporter import StatusObserver
     from tideglass.job.report.run_journal import RunStart
+    from tideglass.page.server import PageServer
 
 #: Options for the start of one run; a restart does not repeat them.
 ONCE_ONLY = ("fresh", "overwrite", "start", "accept_partial")
@@ -95,6 +99,7 @@ def run(
     metrics_file: Annotated[
         Path | None, typer.Option("--metrics-file", metavar="FILE", help="Add metrics to it as JSON lines.")
     ] = None,
+    page: RunPageOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the summary.")] = False,
     profiled: Annotated[
         bool, typer.Option("--profile", help="Say at the end where the time of the batches went.")
@@ -104,6 +109,7 @@ def run(
     from tideglass.project.project import load_project
 
     loaded = load_project(project, allow_outside=allow_outside)
+    served = None if page is None else page_of(page, job_directory(project, run_dir))
     if not live:  # else the job knows which libraries Spark needs
         from tideglass.spark.session.spark_session import begin_session
 
@@ -152,7 +158,10 @@ def run(
         console.print(warning.render(loaded.query), style="yellow", markup=False)
     profile = Profile(job.compiled.topology) if profiled else None
     exports = Exports(metrics_port, metrics_host, metrics_file)
-    with observers(JobDirectory(job.run_directory.resolve()), exports) as found:
+    directory = JobDirectory(job.run_directory.resolve())
+    with served or nullcontext(), observers(directory, exports) as found:
+        if served is not None:
+            console.print(f"page: {served.url}", markup=False, soft_wrap=True)
         if found.metrics_url is not None:
             console.print(f"metrics at {found.metrics_url}", markup=False)
         metrics = run_with_progress(job, console, quiet=quiet, profile=profile, observers=found.all)
@@ -169,6 +178,14 @@ def run(
         path = job.run_directory / "profile.json"
         profile.write(path)
         console.print(f"profile in {path}", markup=False)
+
+
+def page_of(place: str, directory: JobDirectory) -> PageServer:
+    """The page of a run, its port taken. Raises TideglassError where it cannot be served."""
+    from tideglass.cli.page import run_address
+    from tideglass.page.server import PageServer, page_of_run
+
+    return PageServer(page_of_run(directory), run_address(place))
 
 
 def run_with_progress(

@@ -6,6 +6,8 @@
 <job>/status.json     the newest report of that process
 <job>/history.jsonl   samples of it over time (`report.history`)
 <job>/diagnostic.jsonl   the diagnostic log (`metrics.diagnostic_log`)
+<job>/query.json      the text of its query and where its steps are (`report.query_outline`)
+<job>/profile.json    where the time of a run with --profile went
 <job>/stop            there while the run is asked to stop
 <job>/job.log         what runs in the background print
 <job>/spark.log       what Spark prints
@@ -78,6 +80,14 @@ class JobDirectory:
     @property
     def history(self) -> Path:
         return self.path / "history.jsonl"
+
+    @property
+    def query(self) -> Path:
+        return self.path / "query.json"
+
+    @property
+    def profile(self) -> Path:
+        return self.path / "profile.json"
 
     @property
     def diagnostic_log(self) -> Path:

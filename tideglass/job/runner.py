@@ -22,6 +22,7 @@ from tideglass.job.progress.restore import restore
 from tideglass.job.query import SparkHost, start_query, wait_for_end
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
+from tideglass.job.report.query_outline import outline_of, write_outline
 from tideglass.job.report.reporter import Reporter, StatusObserver, signals
 from tideglass.job.report.run_journal import RunStart
 from tideglass.job.start.begin import begin
@@ -60,6 +61,7 @@ def run(
     with RunLock(directory):
         directory.stop.unlink(missing_ok=True)  # it was for another run
         setup = begin(job, directory, host.held_partitions)
+        write_outline(directory, outline_of(job))
         if on_start is not None:
             on_start(setup.start)
         reporting = Reporter(job.name, directory, setup, metrics, observers=observers)

@@ -1,0 +1,151 @@
+"""The page as a starlette application: a table of addresses, and who answers each.
+
+Endpoints that read files are plain functions, which starlette runs in threads; the event loop only sends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from tideglass.job.directory import JobDirectory
+from tideglass.page.answers import (
+    NoAnswer,
+    jobs_answer,
+    profile_answer,
+    query_answer,
+    runs_answer,
+)
+from tideglass.page.guard import Access, Guard
+from tideglass.page.health import health_answer, liveness, readiness
+from tideglass.page.job_table import JobTable
+from tideglass.page.json_response import json_response
+from tideglass.page.static_files import INDEX, static_files
+from tideglass.page.status_feed import NewestStatus, StatusFeed, TooManyListeners
+
+
+@dataclass(slots=True)
+class Page:
+    """What a page serves.
+
+    table: the jobs.
+    run: the directory of the run in whose process the page is; None beside the jobs.
+    feed: pushes statuses.
+    newest: the statuses as they are sent.
+    started_seconds: when the page began, seconds of the epoch.
+    """
+
+    table: JobTable
+    run: JobDirectory | None = None
+    newest: NewestStatus = field(default_factory=NewestStatus)
+    feed: StatusFeed = field(init=False)
+    started_seconds: float = field(default_factory=time.time)
+
+    def __post_init__(self) -> None:
+        self.feed = StatusFeed(self.newest)
+
+    def directory(self, request: Request) -> JobDirectory:
+        """The job an address names. Raises NoAnswer for an unknown one."""
+        name = request.path_params["name"]
+        directory = self.table.jobs().get(name)
+        if directory is None:
+            known = ", ".join(self.table.jobs()) or "none yet"
+            raise NoAnswer("NO_JOB", f"there is no job {name!r}", f"there are: {known}")
+        return directory
+
+
+def application(page: Page, access: Access) -> Starlette:
+    """The page, behind its guard."""
+    files = static_files()
+
+    def index(request: Request) -> Response:
+        return static(request, INDEX)
+
+    def job_page(request: Request) -> Response:
+        page.directory(request)
+        return static(request, INDEX)
+
+    def static(request: Request, path: str | None = None) -> Response:
+        found = files.get(path or request.path_params["path"])
+        if found is None:
+            raise NoAnswer("NO_FILE", "the page has no such file")
+        return found.response(request)
+
+    def jobs(_: Request) -> Response:
+        return json_response(jobs_answer(page.table.jobs(), many=page.table.many, play=False))
+
+    def status(request: Request) -> Response:
+        return Response(page.newest.body(page.directory(request)), media_type="application/json")
+
+    def of_job(answer: Callable[[JobDirectory], Any]) -> Callable[[Request], Response]:
+        def endpoint(request: Request) -> Response:
+            return json_response(answer(page.directory(request)))
+
+        return endpoint
+
+    async def events(request: Request) -> Response:
+        directory = page.directory(request)
+        page.feed.admit()
+        return StreamingResponse(page.feed.frames(directory), media_type="text/event-stream")
+
+    def livez(request: Request) -> Response:
+        return health(request, liveness(page.run, page.started_seconds))
+
+    def readyz(request: Request) -> Response:
+        return health(request, readiness(page.run))
+
+    def health(request: Request, checks: Any) -> Response:
+        code, content = health_answer(checks, named=request.scope["tideglass.admitted"])
+        return json_response(content, code)
+
+    routes = [
+        Route("/", index),
+        Route("/job/{name}", job_page),
+        Route("/static/{path:path}", static),
+        Route("/livez", livez),
+        Route("/readyz", readyz),
+        Route("/api/jobs", jobs),
+        Route("/api/job/{name}/status", status),
+        Route("/api/job/{name}/query", of_job(query_answer)),
+        Route("/api/job/{name}/runs", of_job(runs_answer)),
+        Route("/api/job/{name}/profile", of_job(profile_answer)),
+        Route("/api/job/{name}/events", events),
+    ]
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(Guard, access=access)],
+        exception_handlers={
+            NoAnswer: _no_answer,
+            TooManyListeners: _too_many,
+            HTTPException: _refused,
+            Exception: _failed,
+        },
+    )
+
+
+async def _no_answer(_: Request, error: Exception) -> Response:
+    assert isinstance(error, NoAnswer)
+    return json_response(error.content, error.status)
+
+
+async def _too_many(_: Request, error: Exception) -> Response:
+    return json_response(NoAnswer("TOO_MANY_LISTENERS", str(error)).content, 503)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return json_response(NoAnswer("NO_ADDRESS", "the page has no such address").content, error.status_code)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    """A fault of the page itself. What it is, is for the log of the process, not for whoever asks."""
+    return json_response(NoAnswer("FAULT", f"the page failed: {type(error).__name__}").content, 500)

@@ -1,0 +1,166 @@
+"""Statuses for those who listen: server-sent events, pushed when a status file changes.
+
+One task looks at the files for all listeners of all jobs, and runs only while there are any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+
+from starlette.concurrency import run_in_threadpool
+
+from tideglass.core.errors import TideglassError
+from tideglass.job.directory import JobDirectory
+from tideglass.page.answers import NoAnswer, is_alive, now_ms, status_answer
+from tideglass.page.json_response import body_of
+
+#: The status is written every two seconds, and after every batch.
+LOOK_SECONDS = 0.5
+#: So often a listener gets a comment when nothing else comes, for what lies between to keep the line open.
+HEARTBEAT_SECONDS = 10.0
+#: A page has one; more than these are a mistake or an attack.
+MOST_LISTENERS = 100
+
+#: What a status depends on: of the file its number, size and time; whether a process runs the job; whether
+#: it is asked to stop. None: there is no file.
+Signature = tuple[int, int, int, bool, bool] | None
+
+
+def signature_of(directory: JobDirectory) -> Signature:
+    """Changes whenever the status of the job does."""
+    try:
+        found = os.stat(directory.status)
+        asked = directory.stop.exists()
+        return found.st_ino, found.st_size, found.st_mtime_ns, is_alive(directory), asked
+    except OSError:
+        return None
+
+
+class NewestStatus:
+    """The status of a job as the page sends it, made anew only when its file has changed; for any thread."""
+
+    def __init__(self) -> None:
+        self._made: dict[JobDirectory, tuple[Signature, bytes]] = {}
+        self._lock = threading.Lock()
+
+    def body(self, directory: JobDirectory) -> bytes:
+        """The status as JSON, with the clock of now. Raises NoAnswer for a job that has left none."""
+        signature = signature_of(directory)
+        with self._lock:
+            made = self._made.get(directory)
+        if made is None or made[0] != signature:
+            made = (signature, body_of(status_answer(directory)))
+            with self._lock:
+                self._made[directory] = made
+        return b'{"now_ms":%.3f,' % now_ms() + made[1][1:]
+
+
+class TooManyListeners(TideglassError):
+    """Nobody more can listen."""
+
+
+@dataclass(eq=False, slots=True)
+class _Listener:
+    frame: bytes = b""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def frame_of(event: str, body: bytes) -> bytes:
+    """A server-sent event.
+
+    >>> frame_of("gone", b"{}")
+    b'event: gone\\ndata: {}\\n\\n'
+    """
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), body)
+
+
+class StatusFeed:
+    """Pushes statuses to listeners; lives in the event loop of the server."""
+
+    def __init__(
+        self,
+        newest: NewestStatus,
+        look_seconds: float = LOOK_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        self._newest = newest
+        self._look_seconds = look_seconds
+        self._heartbeat_seconds = heartbeat_seconds
+        self._listeners: dict[JobDirectory, set[_Listener]] = {}
+        self._pushed: dict[JobDirectory, Signature] = {}
+        self._watching: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def listeners(self) -> Mapping[JobDirectory, int]:
+        """How many listen to each job."""
+        return {directory: len(each) for directory, each in self._listeners.items()}
+
+    def close(self) -> None:
+        """End all streams. To be called in the event loop."""
+        self._closed = True
+        for listeners in self._listeners.values():
+            for listener in listeners:
+                listener.changed.set()
+
+    def admit(self) -> None:
+        """Raises TooManyListeners when there are as many as there may be."""
+        if sum(map(len, self._listeners.values())) >= MOST_LISTENERS:
+            raise TooManyListeners(f"{MOST_LISTENERS} listen already")
+
+    async def frames(self, directory: JobDirectory) -> AsyncGenerator[bytes]:
+        """What one listener of a job gets, until the server ends or the listener is gone."""
+        listener = _Listener()
+        self._listeners.setdefault(directory, set()).add(listener)
+        try:
+            yield b"retry: 2000\n\n"
+            if directory not in self._pushed:
+                self._pushed[directory] = await run_in_threadpool(signature_of, directory)
+            yield await run_in_threadpool(self._frame, directory)
+            if self._watching is None:
+                self._watching = asyncio.create_task(self._watch())
+            while not self._closed:
+                try:
+                    await asyncio.wait_for(listener.changed.wait(), self._heartbeat_seconds)
+                except TimeoutError:
+                    yield b":\n\n"
+                    continue
+                listener.changed.clear()
+                if listener.frame and not self._closed:
+                    yield listener.frame
+            yield frame_of("closing", b"{}")
+        finally:
+            self._listeners[directory].discard(listener)
+            if not self._listeners[directory]:
+                del self._listeners[directory]
+                self._pushed.pop(directory, None)
+
+    async def _watch(self) -> None:
+        while self._listeners and not self._closed:
+            for directory in list(self._listeners):
+                signature = await run_in_threadpool(signature_of, directory)
+                if directory in self._pushed and self._pushed[directory] == signature:
+                    continue
+                frame = await run_in_threadpool(self._frame, directory)
+                for listener in self._listeners.get(directory, ()):
+                    self._push(listener, frame)
+                if directory in self._listeners:
+                    self._pushed[directory] = signature
+            await asyncio.sleep(self._look_seconds)
+        self._watching = None
+
+    def _frame(self, directory: JobDirectory) -> bytes:
+        try:
+            return frame_of("status", self._newest.body(directory))
+        except (NoAnswer, OSError):
+            return frame_of("gone", b"{}")
+
+    @staticmethod
+    def _push(listener: _Listener, frame: bytes) -> None:
+        """A listener that has not taken the frame before gets this one in its place."""
+        listener.frame = frame
+        listener.changed.set()
