@@ -17,6 +17,7 @@ from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import RunLock
 from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
+from tideglass.job.report.history import HistoryWriter, Mark, sample_of
 from tideglass.job.report.query_outline import outline_of, read_outline, write_outline
 from tideglass.job.report.run_journal import Ended, RunEnd, RunStart, add
 from tideglass.job.report.status import (
@@ -264,3 +265,28 @@ def test_a_status_of_512_partitions_and_20_000_substreams_is_answered_within_100
         seconds.append(time.perf_counter() - started)
     # The best of five: what else the machine does is not the page's.
     assert min(seconds) < 0.1, seconds
+
+
+def test_the_history_has_times_in_milliseconds_and_is_thinned(heat: JobDirectory):
+    writer = HistoryWriter(heat)
+    window = StepStatus(3, 1, "window", "alerts", (), input_watermark_ticks=ticks_at(5), rows_in=4)
+    status = replace(STATUS, steps=(window,))
+    for at_ms in range(1000, 41_000, 1000):
+        mark = Mark.START if at_ms == 6000 else None
+        writer.add(sample_of(status, at_ms, mark))
+    page = of_one(heat.path)
+    samples = answer(page, "/api/job/heat/history")["samples"]
+    assert [each["at_ms"] for each in samples] == list(range(1000, 41_000, 1000))
+    first = samples[0]
+    assert first["inputs"][0]["watermarks_ms"] == [START_MS + 59_000] * 5
+    assert first["inputs"][0]["percentiles_ms"] == {"95": START_MS + 58_000}
+    assert first["partitions"][0][:4] == ["sensor", 0, "0", START_MS + 59_000]
+    assert first["partitions"][1][3:] == [None, None, None, 0]
+    assert first["steps"] == [[3, START_MS + 5_000, None, 4, 0]]
+    assert "_ticks" not in json.dumps(samples)
+    later = answer(page, "/api/job/heat/history?since_ms=38000")["samples"]
+    assert [each["at_ms"] for each in later] == [39_000, 40_000]
+    few = answer(page, "/api/job/heat/history?most=12")["samples"]
+    assert len(few) <= 13
+    assert [each["at_ms"] for each in few][-6:] == list(range(35_000, 41_000, 1000))
+    assert 6000 in [each["at_ms"] for each in few]

@@ -163,3 +163,9 @@ def test_a_token_is_demanded_beyond_this_machine_only():
     assert [Address(host=host).is_local for host in ("localhost", "127.0.0.1", "::1", "127.9.9.9")] == [
         True
     ] * 4
+
+
+def test_a_number_that_is_none_is_refused(job: JobDirectory):
+    for text in ("x", "nan", "-1", "1e300", ""):
+        response = client(job).get("/api/job/heat/history", params={"since_ms": text})
+        assert (response.status_code, code(response)) == (400, "NO_NUMBER")

@@ -27,10 +27,14 @@ from tideglass.page.answers import (
 )
 from tideglass.page.guard import Access, Guard
 from tideglass.page.health import health_answer, liveness, readiness
+from tideglass.page.history_samples import history_answer
 from tideglass.page.job_table import JobTable
 from tideglass.page.json_response import json_response
 from tideglass.page.static_files import INDEX, static_files
 from tideglass.page.status_feed import NewestStatus, StatusFeed, TooManyListeners
+
+#: Of a history, unless more or fewer are asked for: a chart has no more columns.
+_MOST_SAMPLES = 1500
 
 
 @dataclass(slots=True)
@@ -92,6 +96,16 @@ def application(page: Page, access: Access) -> Starlette:
 
         return endpoint
 
+    def history(request: Request) -> Response:
+        since_ms, most = _number(request, "since_ms"), _number(request, "most")
+        return json_response(
+            history_answer(
+                page.directory(request),
+                after_ms=None if since_ms is None else int(since_ms),
+                most=_MOST_SAMPLES if most is None else int(most),
+            )
+        )
+
     async def events(request: Request) -> Response:
         directory = page.directory(request)
         page.feed.admit()
@@ -115,6 +129,7 @@ def application(page: Page, access: Access) -> Starlette:
         Route("/readyz", readyz),
         Route("/api/jobs", jobs),
         Route("/api/job/{name}/status", status),
+        Route("/api/job/{name}/history", history),
         Route("/api/job/{name}/query", of_job(query_answer)),
         Route("/api/job/{name}/runs", of_job(runs_answer)),
         Route("/api/job/{name}/profile", of_job(profile_answer)),
@@ -130,6 +145,19 @@ def application(page: Page, access: Access) -> Starlette:
             Exception: _failed,
         },
     )
+
+
+def _number(request: Request, name: str) -> float | None:
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    try:
+        found = float(text)
+        if 0 <= found < 1e15:
+            return found
+    except ValueError:
+        pass
+    raise NoAnswer("NO_NUMBER", f"{name} is {text[:40]!r}; it has to be a number from 0 on", status=400)
 
 
 async def _no_answer(_: Request, error: Exception) -> Response:
