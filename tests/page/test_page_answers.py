@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -290,3 +291,13 @@ def test_the_history_has_times_in_milliseconds_and_is_thinned(heat: JobDirectory
     assert len(few) <= 13
     assert [each["at_ms"] for each in few][-6:] == list(range(35_000, 41_000, 1000))
     assert 6000 in [each["at_ms"] for each in few]
+
+
+def test_metrics_of_all_jobs_are_there_for_prometheus(tmp_path: Path):
+    for name in ("a", "b"):
+        write_status(JobDirectory(tmp_path / name / "toll"), replace(STATUS, state=JobState.STOPPED))
+    response = client(JobTable(root=tmp_path)).get("/metrics")
+    assert response.headers["content-type"].startswith("text/plain")
+    lines = [line for line in response.text.splitlines() if not line.startswith("#")]
+    assert len({line.rpartition(" ")[0] for line in lines}) == len(lines)
+    assert {'job_name="a.toll"', 'job_name="b.toll"'} <= set(re.findall(r'job_name="[^"]*"', response.text))

@@ -6,8 +6,8 @@ Endpoints that read files are plain functions, which starlette runs in threads; 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -18,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from tideglass.job.directory import JobDirectory
+from tideglass.job.report.status import Status, read_status
 from tideglass.page.answers import (
     NoAnswer,
     jobs_answer,
@@ -31,7 +32,7 @@ from tideglass.page.history_samples import history_answer
 from tideglass.page.job_table import JobTable
 from tideglass.page.json_response import json_response
 from tideglass.page.static_files import INDEX, static_files
-from tideglass.page.status_feed import NewestStatus, StatusFeed, TooManyListeners
+from tideglass.page.status_feed import StatusBodies, StatusFeed, TooManyListeners
 
 #: Of a history, unless more or fewer are asked for: a chart has no more columns.
 _MOST_SAMPLES = 1500
@@ -50,7 +51,7 @@ class Page:
 
     table: JobTable
     run: JobDirectory | None = None
-    newest: NewestStatus = field(default_factory=NewestStatus)
+    newest: StatusBodies = field(default_factory=StatusBodies)
     feed: StatusFeed = field(init=False)
     started_seconds: float = field(default_factory=time.time)
 
@@ -117,6 +118,11 @@ def application(page: Page, access: Access) -> Starlette:
     def readyz(request: Request) -> Response:
         return health(request, readiness(page.run))
 
+    def metrics(_: Request) -> Response:
+        from tideglass.metrics.prometheus import CONTENT_TYPE, exposition
+
+        return Response(exposition(*statuses(page.table)), headers={"content-type": CONTENT_TYPE})
+
     def health(request: Request, checks: Any) -> Response:
         code, content = health_answer(checks, named=request.scope["tideglass.admitted"])
         return json_response(content, code)
@@ -127,6 +133,7 @@ def application(page: Page, access: Access) -> Starlette:
         Route("/static/{path:path}", static),
         Route("/livez", livez),
         Route("/readyz", readyz),
+        Route("/metrics", metrics),
         Route("/api/jobs", jobs),
         Route("/api/job/{name}/status", status),
         Route("/api/job/{name}/history", history),
@@ -145,6 +152,14 @@ def application(page: Page, access: Access) -> Starlette:
             Exception: _failed,
         },
     )
+
+
+def statuses(table: JobTable) -> Iterator[Status]:
+    """The newest status of every job, under the name its addresses have where there are many."""
+    for name, directory in table.jobs().items():
+        status = read_status(directory)
+        if status is not None:
+            yield replace(status, job=name) if table.many else status
 
 
 def _number(request: Request, name: str) -> float | None:

@@ -40,7 +40,7 @@ def signature_of(directory: JobDirectory) -> Signature:
         return None
 
 
-class NewestStatus:
+class StatusBodies:
     """The status of a job as the page sends it, made anew only when its file has changed; for any thread."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class StatusFeed:
 
     def __init__(
         self,
-        newest: NewestStatus,
+        newest: StatusBodies,
         look_seconds: float = LOOK_SECONDS,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
