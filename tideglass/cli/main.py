@@ -28,6 +28,7 @@ from tideglass.cli import (
     status,
     stop,
     test,
+    why,
 )
 from tideglass.core.errors import TideglassError
 
@@ -48,6 +49,7 @@ COMMANDS = {
     "run": run.run,
     "start": start.start,
     "status": status.status,
+    "why": why.why,
     "runs": runs.runs,
     "page": page.page,
     "stop": stop.stop,

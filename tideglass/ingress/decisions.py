@@ -93,6 +93,10 @@ class Counters:
     def input_events(self) -> int:
         return self.kept + self.dropped
 
+    def by_decision(self) -> Mapping[str, int]:
+        """The counts by the names of the fields, those that are not 0."""
+        return {each.name: count for each in fields(self) if (count := getattr(self, each.name))}
+
     def metrics(self) -> Mapping[str, int]:
         """The service's own metrics, by API name (`asa.md` 9.1).
 

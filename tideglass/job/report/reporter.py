@@ -224,6 +224,7 @@ def _inputs(partitions: Sequence[PartitionFacts]) -> tuple[InputStatus, ...]:
             facts.counters.input_events + facts.rejected,
             _watermark(facts),
             None if facts.final or facts.delay_ticks is None else facts.delay_ticks / TICKS_PER_SECOND,
+            decisions=facts.counters.by_decision(),
         )
         for facts in sorted(partitions, key=lambda facts: (facts.input, facts.reader, facts.partition))
     )

@@ -47,6 +47,7 @@ class InputStatus:
     last_event: when this run last committed an event of it, ISO text; None: not yet.
     substreams: how many are ahead of the watermark.
     percentiles_ticks: see `ReaderReport`.
+    decisions: events by decision (`ingress.decisions.Counters`), since the state began; those that are not 0.
     """
 
     input: str
@@ -65,6 +66,7 @@ class InputStatus:
     last_event: str | None = None
     substreams: int = 0
     percentiles_ticks: Mapping[int, int] = field(default_factory=dict[int, int])
+    decisions: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,222 @@
+"""Every cause of missing output, staged in a run of this process and found from its directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.job_in_process import Clock, Folder, RunInProcess
+from tideglass.ingress.decisions import Counters
+from tideglass.ingress.reports import HeldBy
+from tideglass.job.diagnosis.diagnose import diagnose_directory
+from tideglass.job.diagnosis.finding import Diagnosis, Finding, Severity
+from tideglass.job.diagnosis.input_causes import CAUSE_OF, KEPT
+from tideglass.job.diagnosis.watermark_causes import RULES
+
+COUNTS = """
+SELECT device, COUNT(*) AS n, System.Timestamp() AS at INTO counts
+FROM events TIMESTAMP BY t GROUP BY device, TumblingWindow(second, 10)
+"""
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def event(clock: Clock, seconds: float, arrived: float | None = None, **fields: Any) -> dict[str, Any]:
+    """An event of so many seconds from now, which arrives at its time unless another is named."""
+    at = clock.iso(seconds)
+    return {
+        "device": "a",
+        "v": 1,
+        "t": at,
+        "arrived": at if arrived is None else clock.iso(arrived),
+        **fields,
+    }
+
+
+def minute(clock: Clock, **fields: Any) -> list[dict[str, Any]]:
+    """An event a second over the last minute."""
+    return [event(clock, -60 + second, **fields) for second in range(60)]
+
+
+def causes(found: Diagnosis) -> list[str]:
+    return [each.cause for each in found.findings]
+
+
+def the(cause: str, found: Diagnosis) -> Finding:
+    """The one finding of a cause."""
+    (finding,) = [each for each in found.findings if each.cause == cause]
+    return finding
+
+
+def text_of(finding: Finding) -> str:
+    return "\n".join([finding.text, *finding.evidence, finding.remedy])
+
+
+# ---------------------------------------------------------------- the input
+
+
+def test_1_no_input_at_all(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS, late_seconds=5)
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.report()
+        assert diagnose_directory(run.directory).healthy, "a run that has just begun may wait"
+        clock.go_on(120)
+        run.report()
+        found = diagnose_directory(run.directory)
+    finding = found.findings[0]
+    assert (finding.cause, finding.severity, found.healthy) == ("NO_INPUT", Severity.PROBLEM, False)
+    assert "input events has sent no event since the run began 2 min ago" in finding.text
+    assert str(tmp_path / "events") in text_of(finding)
+
+
+@pytest.mark.parametrize(
+    ("cause", "settings", "made"),
+    [
+        ("ALL_EARLY", {}, {"t": 600, "arrived": 0}),
+        ("ALL_LATE", {"policy": "Drop"}, {"t": -600, "arrived": 0}),
+        ("NO_TIMESTAMP", {}, {"t": None}),
+        ("NULL_KEY", {}, {"device": None}),
+    ],
+)
+def test_6_all_events_are_dropped(
+    cause: str, settings: dict[str, Any], made: dict[str, Any], tmp_path: Path, clock: Clock
+) -> None:
+    query = COUNTS.replace("BY t", "BY t OVER device") if cause == "NULL_KEY" else COUNTS
+    project = Folder(tmp_path, query, late_seconds=60, **settings)
+    fields = {name: clock.iso(value) if isinstance(value, int) else value for name, value in made.items()}
+    project.put(0, [event(clock, 0) | fields for _ in range(7)])
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.report()
+        found = diagnose_directory(run.directory)
+    finding = the(cause, found)
+    assert found.findings[0] is finding
+    assert finding.severity is Severity.PROBLEM
+    assert "all of the 7 events of input events were dropped" in finding.text
+    assert finding.remedy
+
+
+def test_6_most_events_out_of_order_are_dropped(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS, late_seconds=600, policy="Drop")
+    project.put(0, [event(clock, 0), *(event(clock, -100 - n, arrived=0.1) for n in range(9))])
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.report()
+        finding = the("ALL_OUT_OF_ORDER", diagnose_directory(run.directory))
+    assert finding.severity is Severity.WARNING
+    assert "90 % of the 10 events" in finding.text
+
+
+def test_7_deserialization_errors(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS, late_seconds=5)
+    project.text(0, '{"device": "a", \n' * 12)
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.report()
+        found = diagnose_directory(run.directory)
+    finding = the("DESERIALIZATION_ERRORS", found)
+    assert found.findings[0] is finding
+    assert finding.severity is Severity.PROBLEM
+    assert "all of the" in finding.text
+    assert "of input events cannot be read" in finding.text
+
+
+# ---------------------------------------------------------------- the run
+
+
+def test_17_nothing_has_run(tmp_path: Path) -> None:
+    found = diagnose_directory(Folder(tmp_path, COUNTS).directory)
+    assert causes(found) == ["NEVER_RAN"]
+    assert not found.healthy
+
+
+def test_17_stopped(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS, late_seconds=5)
+    project.put(0, minute(clock))
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.reporter.request_stop()
+    found = diagnose_directory(run.directory)
+    assert (causes(found), found.healthy, found.state) == (["RUN_STOPPED"], False, "Stopped")
+    assert "run 1 was stopped at" in found.findings[0].text
+
+
+def test_17_failed_names_the_error(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS.replace("COUNT(*)", "SUM(CAST(v AS bigint))"), late_seconds=5)
+    project.put(0, minute(clock, v="no number"))
+    with pytest.raises(Exception, match="CAST"), RunInProcess(project.job()) as run:
+        run.batches()
+    found = diagnose_directory(project.directory)
+    finding = found.findings[0]
+    assert (finding.cause, finding.severity) == ("RUN_FAILED", Severity.PROBLEM)
+    assert "run 1 failed at" in finding.text
+    assert "CAST" in finding.text
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import pytest
+from support.job_in_process import Clock, Folder, RunInProcess
+clock = Clock(pytest.MonkeyPatch())
+project = Folder(Path(sys.argv[1]), sys.argv[2], late_seconds=5)
+project.put(0, [{"device": "a", "t": clock.iso(n - 60), "arrived": clock.iso(n - 60)} for n in range(60)])
+with RunInProcess(project.job()) as run:
+    run.batches()
+    run.report()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_17_killed(tmp_path: Path) -> None:
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), COUNTS], env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert done.returncode == -signal.SIGKILL
+    found = diagnose_directory(Folder(tmp_path, COUNTS, late_seconds=5).directory)
+    finding = found.findings[0]
+    assert (finding.cause, finding.severity, found.state) == ("RUN_KILLED", Severity.PROBLEM, "Failed")
+    assert "ended without a word" in finding.text
+
+
+# ---------------------------------------------------------------- healthy, and the tables
+
+
+def test_a_healthy_run_has_nothing_to_find(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS, late_seconds=5)
+    project.put(0, minute(clock))
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.report()
+        found = diagnose_directory(run.directory)
+    assert (causes(found), found.healthy) == ([], True)
+    assert [each.output for each in found.next_rows] == ["counts"]
+
+
+def test_every_decision_and_every_rule_has_its_words() -> None:
+    names = set(Counters.__dataclass_fields__) - {"arrivals_raised"}
+    assert set(KEPT) | set(CAUSE_OF) == names
+    assert set(RULES) == {each.value for each in HeldBy}
+
+
+def test_the_page_of_causes_lists_every_cause_and_no_other() -> None:
+    root = Path(__file__).parents[2]
+    source = "".join(each.read_text() for each in (root / "tideglass/job/diagnosis").glob("*.py"))
+    made = set(re.findall(r'"([A-Z]+(?:_[A-Z]+)*)",?\s', source)) & set(re.findall(r"[A-Z_]{6,}", source))
+    table = (root / "docs/why.md").read_text().partition("## The causes")[2]
+    first_cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    listed = {name for cell in first_cells for name in re.findall(r"`([A-Z_]+)`", cell)}
+    words = {"PROBLEM", "WARNING", "WAITING", "WHERE", "HAVING"}
+    assert made - words == listed

@@ -1,0 +1,236 @@
+"""A run of a project's job in this process, batch by batch, with a clock that can be moved.
+
+All of a run is there but Spark: the lock, the start, the source that plans batches, scans and stages, the
+commit, and the reporter that writes `status.json`. So its directory is what an observer of a run would find.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.begun import no_broker
+from support.project_on_disk import write
+from tideglass.connect.reference.files import FileReference
+from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.engine.key_group import KeyGroupTask
+from tideglass.engine.messages import Kind, Message, for_driver, raise_failure
+from tideglass.engine.output_filter import OutputFilter
+from tideglass.job.commit import Committer
+from tideglass.job.directory import JobDirectory
+from tideglass.job.lock import RunLock
+from tideglass.job.options import JobPlan, RunOptions
+from tideglass.job.outputs import TaskSink
+from tideglass.job.plan import plan_job
+from tideglass.job.progress.restore import restore
+from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.reporter import Reporter
+from tideglass.job.start.begin import begin
+from tideglass.operators.state.store import MemoryState
+from tideglass.project.project import load_project
+from tideglass.spark.file_source import JobReader, SourceJob
+
+
+class Clock:
+    """The clock of this process, which goes on by itself and can be moved on."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.ahead_seconds = 0.0
+        seconds, nanoseconds = time.time, time.time_ns
+        patch.setattr(time, "time", lambda: seconds() + self.ahead_seconds)
+        patch.setattr(time, "time_ns", lambda: nanoseconds() + round(self.ahead_seconds * 1e9))
+
+    def go_on(self, seconds: float) -> None:
+        self.ahead_seconds += seconds
+
+    def iso(self, seconds: float = 0.0) -> str:
+        """Now and so many seconds, as ISO text with milliseconds."""
+        at = time.time() + seconds
+        return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at)) + f".{int(at % 1 * 1000):03d}Z"
+
+
+@dataclass
+class Folder:
+    """A project in a folder: a query over the inputs whose files lie in folders of their names.
+
+    Partitions are folders of the input; `arrived` is the field with the time of arrival.
+    """
+
+    path: Path
+    query: str
+    late_seconds: int = -1
+    out_of_order_seconds: int = 0
+    policy: str = "Adjust"
+    inputs: tuple[str, ...] = ("events",)
+    arrival: str | None = "arrived"
+    extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+
+    def __post_init__(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / "job.asaql").write_text(self.query)
+        config = {
+            "EventsLateArrivalMaxDelayInSeconds": self.late_seconds,
+            "EventsOutOfOrderMaxDelayInSeconds": self.out_of_order_seconds,
+            "EventsOutOfOrderPolicy": self.policy,
+            "CompatibilityLevel": "1.2",
+        }
+        files = {"JobConfig.json": config}
+        for name in self.inputs:
+            (self.path / name).mkdir(exist_ok=True)
+            files[f"{name}.json"] = {
+                "InputAlias": name,
+                "Type": "Data Stream",
+                "Format": "Json",
+                "FilePath": name,
+                "Partitions": "folders",
+                "ScriptType": "InputMock",
+                **({} if self.arrival is None else {"ArrivalTimeField": self.arrival}),
+            }
+        for name, content in self.extra.items():
+            files[f"{name}.json"] = {"InputAlias": name, "ScriptType": "InputMock", **content}
+        for name, content in files.items():
+            (self.path / name).write_text(json.dumps(content))
+        kinds = {name: "JobConfig" if name == "JobConfig.json" else "InputMock" for name in files}
+        configurations = [{"filePath": name, "subType": kind} for name, kind in kinds.items()]
+        manifest = {"name": "job", "startFile": "job.asaql", "configurations": configurations}
+        (self.path / "asaproj.json").write_text(json.dumps(manifest))
+        self.files = 0
+
+    def put(
+        self, partition: str | int, rows: Iterable[Mapping[str, Any]], input_name: str = "events"
+    ) -> None:
+        """Another file of events in a partition."""
+        self.files += 1
+        write(self.path / input_name / str(partition) / f"{self.files:04d}.json", rows)
+
+    def text(self, partition: str | int, text: str, input_name: str = "events") -> None:
+        """Another file in a partition, whatever it holds."""
+        self.files += 1
+        path = self.path / input_name / str(partition) / f"{self.files:04d}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"_{path.name}")
+        draft.write_text(text)
+        os.replace(draft, path)
+
+    def job(self, **options: Any) -> JobPlan:
+        chosen: dict[str, Any] = {"key_groups": 2, **options}
+        return plan_job(load_project(self.path), RunOptions(**chosen))
+
+    @property
+    def directory(self) -> JobDirectory:
+        return JobDirectory.of_project(self.path)
+
+
+class RunInProcess:
+    """A run of a job in this process; a context manager, as long as which the run is under way.
+
+    states: of the stages, for a later run that goes on with them.
+    """
+
+    def __init__(self, job: JobPlan) -> None:
+        self.job, self.directory = job, JobDirectory(job.run_directory.resolve())
+        self.states: dict[tuple[int, int, int], MemoryState] = {}
+        self._stack = ExitStack()
+        self.number = 0
+
+    def __enter__(self) -> RunInProcess:
+        job, directory = self.job, self.directory
+        self._stack.enter_context(RunLock(directory))
+        directory.stop.unlink(missing_ok=True)
+        setup = begin(job, directory, no_broker)
+        metrics = Metrics()
+        self.reporter = self._stack.enter_context(Reporter(job.name, directory, setup, metrics))
+        self.committer = Committer.of(job, self.reporter)
+        with self.reporter.changing():
+            restore(metrics, setup, self.committer.generation, self.committer.inputs, {})
+        topology = job.compiled.topology
+        stored = str(directory.reference)
+        references = JournaledReferences(
+            stored, tuple(FileReference(spec) for spec in job.references.values())
+        )
+        sink = OutputFilter(TaskSink(dict(job.outputs)), dict(setup.plan.emit_from_ticks))
+        self.source = SourceJob(
+            topology=topology,
+            inputs=tuple(self.committer.inputs),
+            snapshots=self.committer.scan_states,
+            sink=sink,
+            key_numbers=tuple(range(topology.key_groups)),
+            finished=job.options.once,
+            batch_bytes=job.options.batch_bytes,
+            idle_seconds=0.0,
+            tasks=1,
+            stop_file=str(directory.stop),
+            begins={name: of for name, of in setup.read_plan.begins.items() if name in job.inputs},
+            emits_replayed=setup.read_plan.after_ticks is None,
+            references=references,
+        )
+        self.reader = JobReader(self.source)
+        self.tasks = {
+            level: KeyGroupTask(topology, level, sink, references) for level in range(1, topology.levels + 1)
+        }
+        self.offset = self.reader.initialOffset()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def batch(self) -> bool:
+        """Run the next batch, also one that only reports idle time; False where there is none."""
+        end = self.reader.latestOffset(self.offset, None)  # type: ignore[arg-type]
+        if end == self.offset:
+            self.reporter.running()
+            return False
+        self._log(end)
+        messages: list[Message] = []
+        for partition in self.reader.partitions(self.offset, end):
+            for body in self.reader.read(partition):
+                messages += [_message(row) for row in body.to_pylist()]
+        topology = self.job.compiled.topology
+        for level, task in self.tasks.items():
+            received, messages = messages, []
+            for group in range(topology.key_groups):
+                mine = [each for each in received if each.key_group == group]
+                messages += task.run(group, mine, self._state_of(level, group))
+        found = for_driver(messages)
+        raise_failure(found)
+        self.committer.commit(self.number, found)
+        commits = self.committer.checkpoint / "commits"
+        commits.mkdir(parents=True, exist_ok=True)
+        (commits / str(self.number)).write_text("v1\n{}")
+        self.offset, self.number = end, self.number + 1
+        return True
+
+    def batches(self) -> int:
+        """Run all that is there; answers how many batches that took."""
+        begun = self.number
+        while self.batch():
+            if not self.job.options.once:
+                break
+        return self.number - begun
+
+    def report(self) -> None:
+        """Have the status written now, as the reporter does every two seconds."""
+        self.reporter._write()  # pyright: ignore[reportPrivateUsage]
+
+    def _state_of(self, level: int, group: int) -> Callable[[int], MemoryState]:
+        return lambda op: self.states.setdefault((level, group, op), MemoryState())
+
+    def _log(self, end: dict[str, Any]) -> None:
+        """What Spark would have logged before the batch."""
+        offsets = self.committer.checkpoint / "offsets"
+        offsets.mkdir(parents=True, exist_ok=True)
+        (offsets / str(self.number)).write_text(f"v1\n{{}}\n{json.dumps(end)}")
+
+
+def _message(row: Mapping[str, Any]) -> Message:
+    return Message(
+        row["key_group"], row["level"], Kind(row["kind"]), row["target"], row["sender"], row["body"]
+    )
