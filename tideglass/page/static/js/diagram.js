@@ -1,0 +1,244 @@
+// The job as a diagram: logical (inputs, steps, outputs) or physical (operators by level, with their key groups).
+
+import { Graph, layout } from "../vendor/dagre/dagre.esm.js";
+import { html, svg } from "../vendor/lit-html/lit-html.js";
+import { clock, count, duration, NO_DATA, plural, rate } from "./format.js";
+import { holderOf, instant, isEnd, largest, linesOf, logicalNodes, physicalNodes, recentRate } from "./model.js";
+import { card, choice, fact, table, watermarkText } from "./parts.js";
+
+const WIDTH = 196;
+const HEIGHT = 104;
+/** A wide diagram is made smaller down to this; then it scrolls. */
+const LEAST_SCALE = 0.8;
+/** A level with more key groups shows the slowest of them only. */
+const MOST_GROUPS = 64;
+
+/** Places for nodes: laid out again only when nodes or edges change, so nothing moves while a job runs. */
+export class Layout {
+  place(nodes, upright) {
+    const shape = JSON.stringify([upright, nodes.map((each) => [each.key, each.sources])]);
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.result = placed(nodes, upright);
+    }
+    return this.result;
+  }
+}
+
+function placed(nodes, upright) {
+  const graph = new Graph();
+  graph.setGraph({ rankdir: upright ? "TB" : "LR", nodesep: 18, ranksep: upright ? 34 : 46, marginx: 6, marginy: 8 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const each of nodes) graph.setNode(each.key, { width: WIDTH, height: HEIGHT });
+  for (const each of nodes) for (const source of each.sources) if (graph.hasNode(source)) graph.setEdge(source, each.key);
+  layout(graph);
+  const at = new Map(nodes.map((each) => [each.key, graph.node(each.key)]));
+  const edges = graph.edges().map((each) => ({ from: each.v, to: each.w, points: graph.edge(each).points }));
+  return { at, edges, width: Math.ceil(graph.graph().width), height: Math.ceil(graph.graph().height) };
+}
+
+export const nodesOf = (model, ui) => (ui.physical ? physicalNodes(model.status) : logicalNodes(model.status, model.query));
+
+/** Rows per second a node hands on, of the newest samples; an input's are those it reads. */
+export function rateOf(node, samples) {
+  const read = (sample) => {
+    let sum = 0;
+    for (const operator of node.ends) {
+      const step = sample.steps.get(operator);
+      if (!step) return null;
+      sum += node.role === "output" ? step.rows_in : step.rows_out;
+    }
+    return sum;
+  };
+  return recentRate(samples, read);
+}
+
+/** The newest event time of what an input node reads. */
+const newestEvent = (node, model) =>
+  largest((model.status.inputs ?? []).filter((each) => each.input === node.operators[0].step).map((each) => each.event_time_ms));
+
+const heldRows = (node) => {
+  const rows = node.holders.map((each) => each.rows).filter((each) => typeof each === "number");
+  return rows.length ? rows.reduce((a, b) => a + b, 0) : null;
+};
+
+const short = (words, most) => (words.length > most ? `${words.slice(0, most - 1)}…` : words);
+
+function path(points) {
+  const [first, ...rest] = points;
+  let line = `M${first.x} ${first.y}`;
+  for (let at = 0; at < rest.length - 1; at += 1) {
+    const [here, next] = [rest[at], rest[at + 1]];
+    line += ` Q${here.x} ${here.y} ${(here.x + next.x) / 2} ${(here.y + next.y) / 2}`;
+  }
+  const last = rest.at(-1);
+  return `${line} L${last.x} ${last.y}`;
+}
+
+function nodeText(node, model) {
+  const parts = [
+    `${node.role} ${node.title}`,
+    `input watermark ${watermarkText(node.inputWatermarkMs, model.nowMs)}`,
+    `output watermark ${watermarkText(node.outputWatermarkMs, model.nowMs)}`,
+    `${count(node.rowsIn)} rows in, ${count(node.rowsOut)} out`,
+  ];
+  return parts.join(", ");
+}
+
+function box(node, place, model, ui, set, holder) {
+  const [x, y] = [place.x - WIDTH / 2, place.y - HEIGHT / 2];
+  const held = heldRows(node);
+  const isHolder = node.key === holder;
+  const chosen = ui.node === node.key;
+  const press = () => set({ node: chosen ? null : node.key });
+  const keys = (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    press();
+  };
+  const unknown = instant(node.outputWatermarkMs) === null && !isEnd(node.outputWatermarkMs);
+  return svg`<g
+    class=${`node ${node.role}${chosen ? " chosen" : ""}${isHolder ? " holder" : ""}`}
+    transform=${`translate(${x} ${y})`}
+    role="button"
+    tabindex="0"
+    aria-pressed=${chosen ? "true" : "false"}
+    aria-label=${nodeText(node, model)}
+    data-node=${node.key}
+    @click=${press}
+    @keydown=${keys}
+  >
+    <rect class="box" width=${WIDTH} height=${HEIGHT} rx="8"></rect>
+    <rect class="edge" width="5" height=${HEIGHT} rx="2.5"></rect>
+    <text class="name" x="15" y="21">${short(node.title, isHolder ? 17 : 23)}</text>
+    ${isHolder
+      ? svg`<g transform=${`translate(${WIDTH - 48} 8)`}><rect class="tag" width="40" height="17" rx="8.5"></rect><text class="tag-text" x="20" y="12.5">holds</text></g>`
+      : ""}
+    <text class="kind" x="15" y="37">${short(node.kind, 30)}</text>
+    ${node.role === "input"
+      ? svg`<text class="row" x="15" y="57">event</text><text class="value" x="54" y="57">${clock(newestEvent(node, model), model.nowMs)}</text>`
+      : svg`<text class="row" x="15" y="57">in</text><text class="value" x="38" y="57">${short(watermarkText(node.inputWatermarkMs, model.nowMs), 20)}</text>`}
+    <text class="row" x="15" y="74">out</text>
+    <text class=${unknown ? "value unknown" : "value"} x=${node.role === "input" ? 54 : 38} y="74">${short(watermarkText(node.outputWatermarkMs, model.nowMs), 20)}</text>
+    <text class="row" x="15" y="93">${short(`${rate(rateOf(node, model.history.samples))} · ${plural(node.role === "output" ? node.rowsIn : node.rowsOut, "row")}${held ? ` · holds ${count(held)}` : ""}`, 32)}</text>
+  </g>`;
+}
+
+function drawing(nodes, places, model, ui, set, holder) {
+  const scale = Math.max(LEAST_SCALE, Math.min(1, ui.width / places.width));
+  return html`<div class="scroll diagram" tabindex="-1">
+    <svg
+      class="graph"
+      viewBox=${`0 0 ${places.width} ${places.height}`}
+      width=${Math.floor(places.width * scale)}
+      height=${Math.floor(places.height * scale)}
+      role="group"
+      aria-label=${ui.physical ? "Physical diagram" : "Logical diagram"}
+    >
+      <defs>
+        <marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
+          <path class="arrow" d="M0 0 8 4 0 8z"></path>
+        </marker>
+      </defs>
+      ${places.edges.map((each) => svg`<path class="link" d=${path(each.points)} marker-end="url(#arrow)"></path>`)}
+      ${nodes.map((each) => box(each, places.at.get(each.key), model, ui, set, holder))}
+    </svg>
+  </div>`;
+}
+
+/** What a node is in full: numbers, and what it holds. */
+function details(node, model) {
+  if (!node) return html`<p class="note">Choose a box to see what it holds and its text in the query.</p>`;
+  const now = model.nowMs;
+  return html`
+    <h3>${node.title} <small>${node.kind}</small></h3>
+    <dl class="facts">
+      ${fact("input watermark", watermarkText(node.inputWatermarkMs, now))}
+      ${fact("output watermark", watermarkText(node.outputWatermarkMs, now))}
+      ${fact("latency it adds", duration(node.latencySeconds))}
+      ${fact("data watermark lag", duration(node.dataLagSeconds))}
+      ${fact("system watermark lag", duration(node.systemLagSeconds))}
+      ${fact("rows in, out", `${count(node.rowsIn)}, ${count(node.rowsOut)}`)}
+      ${fact("ranges that report", node.ranges ? `${count(node.rangesReported)} of ${count(node.ranges)}` : NO_DATA)}
+    </dl>
+    ${table(
+      `What ${node.title} holds`,
+      [["held"], ["where"], ["oldest", "number"], ["due when the watermark passes", "number"], ["rows", "number"]],
+      node.holders.map((each) => [
+        each.kind,
+        `${each.component}, ${each.place}`,
+        watermarkText(each.oldest_ms, now),
+        each.due_ms === null || each.due_ms === undefined ? "an event decides" : watermarkText(each.due_ms, now),
+        typeof each.rows === "number" ? count(each.rows) : "not counted",
+      ]),
+      "It holds nothing.",
+    )}
+  `;
+}
+
+function keyGroups(model) {
+  const ranges = model.status.ranges ?? [];
+  if (!ranges.length) return html`<p class="empty">No stage has key groups.</p>`;
+  const levels = [...new Set(ranges.map((each) => each.level))].sort((a, b) => a - b);
+  return levels.map((level) => {
+    const all = ranges.filter((each) => each.level === level);
+    const rank = (each) => instant(each.output_watermark_ms) ?? (isEnd(each.output_watermark_ms) ? Infinity : -Infinity);
+    const slowest = [...all].sort((a, b) => rank(a) - rank(b)).slice(0, MOST_GROUPS);
+    const rows = all.reduce((sum, each) => sum + each.rows_in, 0);
+    return html`<details>
+      <summary>Level ${level}: ${plural(all.length, "key group")}, ${plural(rows, "row")} in</summary>
+      ${table(
+        `Key groups of level ${level}, slowest first`,
+        [["key group"], ["input watermark", "number"], ["output watermark", "number"], ["rows in", "number"], ["share", "number"], ["rows out", "number"]],
+        slowest.map((each) => [
+          each.key_group,
+          watermarkText(each.input_watermark_ms, model.nowMs),
+          watermarkText(each.output_watermark_ms, model.nowMs),
+          count(each.rows_in),
+          rows ? `${Math.round((100 * each.rows_in) / rows)} %` : NO_DATA,
+          count(each.rows_out),
+        ]),
+      )}
+      ${all.length > slowest.length ? html`<p class="note">${all.length - slowest.length} faster ones are not shown.</p>` : ""}
+    </details>`;
+  });
+}
+
+function queryPane(model, node) {
+  const { query } = model;
+  if (!query?.text) return html`<p class="empty">${NO_DATA}: the text of the query is not in the job directory</p>`;
+  const marked = linesOf(node, query);
+  return html`<div class="code" id="query" tabindex="0" role="region" aria-label="Query">
+    <ol>
+      ${query.text.split("\n").map((line, at) => {
+        const isMarked = marked && at + 1 >= marked.first && at + 1 <= marked.last;
+        return html`<li class=${isMarked ? "marked" : ""} aria-current=${isMarked ? "true" : "false"}>${line || " "}</li>`;
+      })}
+    </ol>
+  </div>`;
+}
+
+/** Bring the marked lines into view within the query's own box; the page itself stays where it is. */
+export function revealMarked() {
+  const pane = document.getElementById("query");
+  const line = pane?.querySelector(".marked");
+  if (line) pane.scrollTop = Math.max(0, line.offsetTop - 24);
+}
+
+export function diagramCard(model, ui, set, places) {
+  const nodes = nodesOf(model, ui);
+  const holder = holderOf(nodes);
+  const node = nodes.find((each) => each.key === ui.node) ?? null;
+  const aside = choice("diagram-kind", "Kind of diagram", [["logical", "logical"], ["physical", "physical"]], ui.physical ? "physical" : "logical", (kind) =>
+    set({ physical: kind === "physical", node: null }),
+  );
+  const body = html`
+    ${nodes.length ? drawing(nodes, places.place(nodes, ui.narrow), model, ui, set, holder) : html`<p class="empty">${NO_DATA}: no step has reported yet</p>`}
+    <div class="pair">
+      <div id="node-details" aria-live="polite">${details(node, model)}</div>
+      ${queryPane(model, node)}
+    </div>
+    ${ui.physical ? keyGroups(model) : ""}
+  `;
+  return card("steps", "Steps", body, { wide: true, aside });
+}
