@@ -57,12 +57,14 @@ class Chunk:
     bytes_read: size of the events in the source, in bytes
     file: what the events were read from, as of a FilePiece; then the last OFFSET_BITS of an offset are a
         place in it. Empty: offsets are places in the partition
+    sources: messages or files whose events begin in it, before they were decoded (`asa.md` 9.1)
     """
 
     table: pa.Table
     rejected: tuple[Rejected, ...] = ()
     bytes_read: int = 0
     file: str = ""
+    sources: int = 0
 
 
 #: Snapshots known of each reference input, by its name: how many of them, from the first.

@@ -91,6 +91,8 @@ class PartitionReport:
     idle_held: whether the first event after an idle period arrived no earlier than estimated; None if there
         was no idle period or no event.
     operators: of the scan, in the order of their numbers.
+    sources: messages or files read since the generation began, before they were decoded.
+    offending: events of this batch that the policies moved or dropped, by kind, for each reader.
     """
 
     input: str
@@ -104,6 +106,8 @@ class PartitionReport:
     quiet_until_ticks: int | None = None
     idle_held: bool | None = None
     operators: tuple[OperatorReport, ...] = ()
+    sources: int = 0
+    offending: tuple[Rejected, ...] = ()
 
     @property
     def sender(self) -> str:

@@ -47,6 +47,7 @@ from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program
 from tideglass.ingress.idle_periods import IdlePeriod, between_idle_periods
 from tideglass.ingress.observed import buffer_holds, reader_report
+from tideglass.ingress.offending import OffendingEvents
 from tideglass.ingress.partition_time import Ingress, watermarks
 from tideglass.ingress.policies import apply_policies, estimated_arrival_ticks, idle_until
 from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport
@@ -79,13 +80,18 @@ MOST_ERRORS = 20
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a scan has read: events the deserializer refused, and bytes."""
+    """What a scan has read: events the deserializer refused, bytes, messages or files."""
 
     rejected: int = 0
     bytes: int = 0
+    sources: int = 0
 
     def with_chunk(self, chunk: Chunk) -> Totals:
-        return Totals(self.rejected + sum(r.count for r in chunk.rejected), self.bytes + chunk.bytes_read)
+        return Totals(
+            self.rejected + sum(r.count for r in chunk.rejected),
+            self.bytes + chunk.bytes_read,
+            self.sources + chunk.sources,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +271,7 @@ class Scan:
         held = {number: table for number, table in state.held.items() if number in kept}
         totals = state.totals
         errors: list[Rejected] = []
+        offending = {r.id: OffendingEvents() for r in self.readers}
         failed = dict(state.failed)
         counts: dict[int, RowCounts] = {}
         gathered: dict[int, list[pa.Table]] = {r.id: [] for r in self.readers}
@@ -277,7 +284,7 @@ class Scan:
                 ingress = self._idle_until(ingress, before)
                 for reader in self.readers:
                     rows, ingress[reader.id] = self._apply_policies(
-                        reader, partition, table, ingress[reader.id]
+                        reader, partition, table, ingress[reader.id], offending[reader.id]
                     )
                     gathered[reader.id].append(rows)
             if chunk.table.num_rows:
@@ -325,6 +332,8 @@ class Scan:
             quiet_until_ticks=quiet_until_ticks,
             idle_held=idle_held,
             operators=self._stage.reports(result, _no_state, known, buffer_holds(self._kept_by_op(waiting))),
+            sources=totals.sources,
+            offending=tuple(found for each in offending.values() for found in each.found.values()),
         )
         exchange.report(PARTITION_REPORT.body(report))
         if not emits:
@@ -363,7 +372,12 @@ class Scan:
         return {r.id: idle_until(r.policies, ingress[r.id], until_ticks) for r in self.readers}
 
     def _apply_policies(
-        self, reader: Reader, partition: int, table: pa.Table, ingress: Ingress
+        self,
+        reader: Reader,
+        partition: int,
+        table: pa.Table,
+        ingress: Ingress,
+        offending: OffendingEvents | None = None,
     ) -> tuple[pa.Table, Ingress]:
         """Decoded events of one reader after its policies, with their system columns."""
         arrival_column = table[ARRIVAL]
@@ -393,6 +407,8 @@ class Scan:
         )
         if texts is not None:
             rows = rows.append_column(typed_field(SUBSTREAM, Type.NVARCHAR), texts)
+        if offending is not None:
+            offending.take(decided, table, event_time)
         if not decided.kept.all():
             rows = rows.filter(pa.array(decided.kept))
         return rows, decided.ingress

@@ -81,6 +81,7 @@ class FrameChunk:
             "order": self.order,
             "rejected": [asdict(each) for each in self.chunk.rejected],
             "bytes": self.chunk.bytes_read,
+            "sources": self.chunk.sources,
         }
         table = self.chunk.table
         metadata = {**(table.schema.metadata or {}), _HEADER: json.dumps(header).encode()}
@@ -93,7 +94,8 @@ class FrameChunk:
         refused: list[dict[str, Any]] = header["rejected"]
         rejected = tuple(replace(Rejected(**each), examples=tuple(each["examples"])) for each in refused)
         task, number = header["order"]
-        chunk = Chunk(table.replace_schema_metadata(), rejected, header["bytes"])
+        sources = header.get("sources", 0)  # kept by an earlier version
+        chunk = Chunk(table.replace_schema_metadata(), rejected, header["bytes"], sources=sources)
         return FrameChunk(partition, (task, number), chunk)
 
 
@@ -122,7 +124,9 @@ def in_order(chunks: list[FrameChunk], next_offset: int) -> tuple[list[Chunk], i
             table = table.append_column(field(OFFSET, Type.BIGINT), pa.array(offsets))
             next_offset += table.num_rows
         if place == 0:
-            result.append(Chunk(table, _rejected(ordered), sum(chunk.bytes_read for chunk in ordered)))
+            bytes_read = sum(chunk.bytes_read for chunk in ordered)
+            sources = sum(chunk.sources for chunk in ordered)
+            result.append(Chunk(table, _rejected(ordered), bytes_read, sources=sources))
         else:
             result.append(Chunk(table))
     return result, next_offset
@@ -179,7 +183,8 @@ def chunk_of_frame(rows: pa.Table, spec: FrameSpec, fields: Fields, level: str) 
     events.add_arrival(spec.arrival, refusals)
     if spec.offset is not None:
         events.add_offset(spec.offset, spec.payload is not None, refusals)
-    return Chunk(events.table.drop_columns([LINE]), (*decoded.rejected, *refusals.all()), bytes_read)
+    rejected = (*decoded.rejected, *refusals.all())
+    return Chunk(events.table.drop_columns([LINE]), rejected, bytes_read, sources=rows.num_rows)
 
 
 def _with_offsets(

@@ -101,8 +101,10 @@ def read_piece(piece: FilePiece, fields: Fields, level: str = "1.2") -> Iterator
         wanted = replace(fields, paths=(*fields.paths, piece.arrival.path))
     try:
         piece.check()
+        sources = 1 if piece.begin == 0 else 0
         for decoded, bytes_read in _decoded(piece, wanted, level):
-            yield _chunk(decoded, bytes_read, piece, fields)
+            yield replace(_chunk(decoded, bytes_read, piece, fields), sources=sources)
+            sources = 0
         piece.check()  # it may have been rewritten meanwhile
     except FileNotFoundError as error:
         raise InputError(f"{piece.path} was there when its position was taken, but is gone") from error
