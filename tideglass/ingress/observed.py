@@ -43,6 +43,7 @@ def reader_report(reader: Reader, ingress: Ingress, kept: Sequence[pa.Table], *,
         rows_held=sum(table.num_rows for table in kept),
         slowest=slowest,
         fastest=fastest,
+        percentiles_ticks=ingress.in_flight.at_percents(),
     )
 
 

@@ -22,9 +22,11 @@ from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.iso import flat
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.ingress.decisions import Counters
+from tideglass.ingress.in_flight import InFlight
 from tideglass.operators.progress import Progress
 
 _HEADER = b"tideglass.ingress"
+_IN_FLIGHT = b"tideglass.in_flight"
 _SCHEMA = pa.schema([pa.field("substream", pa.string()), pa.field("watermark_ticks", pa.int64())])
 
 
@@ -60,6 +62,7 @@ class Ingress:
         other key is the floor, so it is not kept (A-07).
     substream_watermark_ticks: their own watermarks.
     counters: events by decision.
+    in_flight: the newest events and their times; none without TIMESTAMP BY.
     """
 
     last_arrival_ticks: int = BEFORE_ALL_TICKS
@@ -68,6 +71,7 @@ class Ingress:
     substreams: pa.StringArray = field(default_factory=_no_keys)
     substream_watermark_ticks: Ints = field(default_factory=_no_ticks)
     counters: Counters = Counters()
+    in_flight: InFlight = InFlight()
 
     @property
     def watermark_ticks(self) -> int:
@@ -93,7 +97,10 @@ class Ingress:
         header = _IngressHeader(
             self.last_arrival_ticks, self.floor_ticks, self.event_watermark_ticks, self.counters
         )
-        schema = _SCHEMA.with_metadata({_HEADER: _DOCUMENT.body(header)})
+        metadata = {_HEADER: _DOCUMENT.body(header)}
+        if self.in_flight.seconds:
+            metadata[_IN_FLIGHT] = self.in_flight.to_bytes()
+        schema = _SCHEMA.with_metadata(metadata)
         columns = [self.substreams, pa.array(self.substream_watermark_ticks)]
         return to_bytes(pa.table(columns, schema=schema))
 
@@ -102,7 +109,9 @@ class Ingress:
         """The state `to_bytes` wrote. Raises StateError for anything else."""
         try:
             table = from_bytes(data)
-            header = _DOCUMENT.of_body((table.schema.metadata or {})[_HEADER])
+            metadata = table.schema.metadata or {}
+            header = _DOCUMENT.of_body(metadata[_HEADER])
+            in_flight = InFlight.from_bytes(metadata.get(_IN_FLIGHT, b""))
         except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise StateError(f"the state of an input partition cannot be read: {error}") from error
         return cls(
@@ -112,6 +121,7 @@ class Ingress:
             substreams=flat(table["substream"]),
             substream_watermark_ticks=table["watermark_ticks"].to_numpy(),
             counters=header.counters,
+            in_flight=in_flight,
         )
 
 

@@ -104,12 +104,15 @@ def apply_policies(
         event, good = arrival, np.ones(len(arrival), dtype=np.bool_)
         drop, out_of_order_ticks = False, 0
         early = late = np.zeros(len(arrival), dtype=np.bool_)
+    in_flight = ingress.in_flight
     keyed = np.ones(len(arrival), dtype=np.bool_)
     if substreams is not None:
         if substreams.dictionary.null_count:  # the other form of NULL in an encoded array
             substreams = pc.dictionary_encode(substreams.cast(pa.string()))
         keyed = np.asarray(pc.is_valid(substreams))
     counted = good & keyed & ~early
+    if policies.application_time:
+        in_flight = in_flight.after(arrival, event, counted)
     late &= counted
     time = event
     if late.any():
@@ -153,6 +156,7 @@ def apply_policies(
             state,
             last_arrival_ticks=int(arrival[-1]) if len(arrival) else ingress.last_arrival_ticks,
             counters=ingress.counters + counters,
+            in_flight=in_flight,
         ),
         trace=Trace(watermark_before, np.maximum(own_after, floor_after), own_before, own_after)
         if trace

@@ -57,7 +57,8 @@ class ReaderReport:
     oldest_held_ticks: the least time of the rows the out-of-order policy still keeps; None for none.
     rows_held: how many rows it keeps.
     slowest, fastest: substreams by their watermark, at most 20 and 5.
-    percentiles_ticks: by p from 1 to 100, the time that p percent of the events in flight are newer than.
+    percentiles_ticks: by p from 1 to 100, the latest time that p percent of the events in flight are not
+        older than (`ingress.in_flight`); empty without TIMESTAMP BY and before any event.
     """
 
     reader: int

@@ -1,0 +1,108 @@
+"""The watermark at p percent of the events in flight (`asa.md` 11.6, `docs/decisions/0030`).
+
+It moves when a second of arrival time is complete: with the first event of a later second, which is judged by
+it already. It is then at p percent of the events in flight at the end of that second, if that is later than
+before and at least ten events are in flight. Fewer say nothing of how times are spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tideglass.core.arrays import Ints, Mask
+from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND
+from tideglass.ingress.in_flight import SECONDS, InFlight, TimeSketch, at_percents, sketch_of_part
+
+#: With fewer events in flight the watermark stays: the least sample of Beam's reader of Pub/Sub (11.10).
+LEAST_EVENTS = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """The events of a chunk, at least one, in the order of arrival.
+
+    arrival_time_ticks: ascending.
+    event_time_ticks: of TIMESTAMP BY.
+    usable: False for events that arrive but are not in flight.
+    """
+
+    arrival_time_ticks: Ints
+    event_time_ticks: Ints
+    usable: Mask
+
+
+def watermarks_at_percents(
+    percents: Sequence[int],
+    before_ticks: Sequence[int],
+    in_flight: InFlight,
+    last_arrival_ticks: int,
+    chunk: Arrivals,
+) -> Ints:
+    """The watermark that each event of a chunk meets: a row a percentage, a column an event.
+
+    before_ticks: by percentage, that of the event before the chunk; BEFORE_ALL_TICKS for none.
+    in_flight: the events in flight before the chunk.
+    last_arrival_ticks: of the event before the chunk; BEFORE_ALL_TICKS for none.
+    """
+    seconds = chunk.arrival_time_ticks // TICKS_PER_SECOND
+    starts = np.flatnonzero(np.append(True, seconds[1:] != seconds[:-1]))
+    groups = _Seconds(in_flight, chunk, seconds[starts], np.append(starts, len(seconds)))
+    last_second = last_arrival_ticks // TICKS_PER_SECOND
+    completed = np.append(last_second, groups.numbers[:-1])  # by the first event of each group
+    found = np.full((len(percents), len(starts)), BEFORE_ALL_TICKS, dtype=np.int64)
+    enough = groups.in_flight_at(completed) >= LEAST_EVENTS
+    if groups.numbers[0] == last_second or last_arrival_ticks == BEFORE_ALL_TICKS:
+        enough[0] = False  # the chunk goes on within a second
+    for place in np.flatnonzero(enough).tolist():
+        sketches = groups.sketches(int(completed[place]))
+        found[:, place] = list(at_percents(sketches, percents).values())
+    found[:, 0] = np.maximum(found[:, 0], np.array(before_ticks, dtype=np.int64))
+    return np.repeat(np.maximum.accumulate(found, axis=1), np.diff(groups.edges), axis=1)
+
+
+class _Seconds:
+    """The seconds of a chunk and those in flight before it: how many events each has, and the sketch of each.
+
+    numbers: the seconds of the chunk.
+    edges: where their events start in the chunk, and its end.
+    """
+
+    def __init__(self, in_flight: InFlight, chunk: Arrivals, numbers: Ints, edges: Ints) -> None:
+        self.numbers, self.edges = numbers, edges
+        self._chunk = chunk
+        self._earlier = dict(zip(in_flight.seconds, in_flight.sketches, strict=True))
+        self._sketches: dict[int, TimeSketch | None] = {}
+        self._places = {number: place for place, number in enumerate(numbers.tolist())}
+        earlier = np.array(in_flight.seconds, dtype=np.int64)
+        counts = np.array([each.count for each in in_flight.sketches], dtype=np.int64)
+        own = np.add.reduceat(chunk.usable.astype(np.int64), edges[:-1])
+        self._all = np.append(earlier, numbers)  # ascending; one second may be there twice
+        self._until = np.append(0, np.cumsum(np.append(counts, own)))
+
+    def in_flight_at(self, ends: Ints) -> Ints:
+        """How many events are in flight at the end of each of these seconds."""
+        after = np.searchsorted(self._all, ends, side="right")
+        before = np.searchsorted(self._all, ends - SECONDS, side="right")
+        return self._until[after] - self._until[before]
+
+    def sketches(self, end: int) -> list[TimeSketch]:
+        """The sketches of the events in flight at the end of a second."""
+        found = (self._sketch(second) for second in range(end - SECONDS + 1, end + 1))
+        return [each for each in found if each is not None]
+
+    def _sketch(self, second: int) -> TimeSketch | None:
+        if second not in self._sketches:
+            parts = [self._earlier.get(second), self._own_sketch(second)]
+            known = [part for part in parts if part is not None]
+            self._sketches[second] = TimeSketch.merged(known) if len(known) > 1 else next(iter(known), None)
+        return self._sketches[second]
+
+    def _own_sketch(self, second: int) -> TimeSketch | None:
+        place = self._places.get(second)
+        if place is None:
+            return None
+        start, end = int(self.edges[place]), int(self.edges[place + 1])
+        return sketch_of_part(self._chunk.event_time_ticks, self._chunk.usable, start, end)
