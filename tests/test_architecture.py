@@ -32,14 +32,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "project": {"core", "functions", "plan", "bind", "connect"},
     "compile": {"core", "lang", "plan", "bind", "project"},
     "job": {"core", "plan", "bind", "compile", "connect", "engine", "ingress", "spark", "project"},
-    "metrics": {"core", "job"},
+    "telemetry": {"core", "job"},
     "simulate": {"core", "plan", "connect", "evaluate", "ingress", "project", "job"},
-    "api": {"project", "job", "metrics"},
-    "page": {"core", "job", "metrics"},
+    "api": {"project", "job", "telemetry"},
+    "page": {"core", "job", "telemetry"},
     "dataframes": {"core", "plan", "bind", "compile", "spark", "project", "job"},
     "testing": {"core", "plan", "bind", "compile", "connect", "local", "spark", "project"},
     "cli": {"core", "lang", "plan", "bind", "compile", "connect", "evaluate", "spark", "project"}
-    | {"job", "metrics", "page", "simulate", "testing"},
+    | {"job", "telemetry", "page", "simulate", "testing"},
 }
 
 #: Packages of others -> the layers that may use them.
@@ -52,7 +52,7 @@ MAY_USE = {
     "typer": {"cli"},
     "rich": {"cli", "simulate", "connect"},  # a console is an output too
     "matplotlib": {"simulate"},
-    "prometheus_client": {"metrics"},
+    "prometheus_client": {"telemetry"},
     "py_mini_racer": {"functions"},
     "shapely": {"functions"},
     "pyproj": {"functions"},

@@ -13,8 +13,8 @@ from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
 from tideglass.job.runner import run
-from tideglass.metrics.exports import NOWHERE, Exports, observers
 from tideglass.project.project import Project, load_project
+from tideglass.telemetry.exports import NOWHERE, Exports, observers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

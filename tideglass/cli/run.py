@@ -121,8 +121,8 @@ def run(
     from tideglass.job.plan import plan_job
     from tideglass.job.report.profile import Profile
     from tideglass.job.start.decision import asked_start
-    from tideglass.metrics.exports import Exports, observers
     from tideglass.project.input_option import input_options
+    from tideglass.telemetry.exports import Exports, observers
 
     mode, at_ticks = asked_start(start)
     options = RunOptions(

@@ -5,7 +5,7 @@
 <job>/lock            held by the process that runs it
 <job>/status.json     the newest report of that process
 <job>/history.jsonl   samples of it over time (`report.history`)
-<job>/diagnostic.jsonl   the diagnostic log (`metrics.diagnostic_log`)
+<job>/diagnostic.jsonl   the diagnostic log (`telemetry.diagnostic_log`)
 <job>/query.json      the text of its query and where its steps are (`report.query_outline`)
 <job>/profile.json    where the time of a run with --profile went
 <job>/stop            there while the run is asked to stop

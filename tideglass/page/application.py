@@ -119,7 +119,7 @@ def application(page: Page, access: Access) -> Starlette:
         return health(request, readiness(page.run))
 
     def metrics(_: Request) -> Response:
-        from tideglass.metrics.prometheus import CONTENT_TYPE, exposition
+        from tideglass.telemetry.prometheus import CONTENT_TYPE, exposition
 
         return Response(exposition(*statuses(page.table)), headers={"content-type": CONTENT_TYPE})
 

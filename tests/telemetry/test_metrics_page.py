@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tideglass.metrics.catalogue import METRICS, NOT_MEASURED
+from tideglass.telemetry.catalogue import METRICS, NOT_MEASURED
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text().splitlines()
 

@@ -3,7 +3,7 @@
     {"time": "2026-01-01T00:00:10Z", "job_name": "toll", "metrics": {
       "tideglass_InputEvents_total": [{"logical_name": "toll", "partition_id": "0", "value": 12}], …}}
 
-Names and labels are those of Prometheus (`metrics.catalogue`); `job_name` is not repeated in every sample.
+Names and labels are those of Prometheus (`telemetry.catalogue`); `job_name` is not repeated in every sample.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from tideglass.core.errors import TideglassError
 from tideglass.job.report.status import JobState, Status
-from tideglass.metrics.catalogue import JOB_LABEL
-from tideglass.metrics.rotated_lines import RotatedLines
-from tideglass.metrics.samples import samples, unix_seconds
+from tideglass.telemetry.catalogue import JOB_LABEL
+from tideglass.telemetry.rotated_lines import RotatedLines
+from tideglass.telemetry.samples import samples, unix_seconds
 
 #: How often a run adds a line.
 INTERVAL_SECONDS = 10.0

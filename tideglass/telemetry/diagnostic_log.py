@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tideglass.job.report.status import ErrorStatus, JobState, Status
-from tideglass.metrics.rotated_lines import RotatedLines
-from tideglass.metrics.samples import unix_seconds
+from tideglass.telemetry.rotated_lines import RotatedLines
+from tideglass.telemetry.samples import unix_seconds
 
 #: How long data errors of one kind are counted into one entry.
 PERIOD_SECONDS = 600.0

@@ -13,10 +13,10 @@ from support.statuses import at, full_status
 from tideglass.core.errors import TideglassError
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.job.report.status import InputStatus, JobState, Status
-from tideglass.metrics.catalogue import METRICS, NOT_MEASURED, SERVICE_METRICS, MetricKind
-from tideglass.metrics.endpoint import NewestStatus, serving
-from tideglass.metrics.prometheus import exposition
-from tideglass.metrics.samples import MOST_SUBSTREAMS
+from tideglass.telemetry.catalogue import METRICS, NOT_MEASURED, SERVICE_METRICS, MetricKind
+from tideglass.telemetry.endpoint import NewestStatus, serving
+from tideglass.telemetry.prometheus import exposition
+from tideglass.telemetry.samples import MOST_SUBSTREAMS
 
 #: Of `asa.md` 9.1.
 API_NAMES = [

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 
 from tideglass.core.errors import TideglassError
 from tideglass.job.report.status import Status
-from tideglass.metrics.prometheus import StatusCollector
+from tideglass.telemetry.prometheus import StatusCollector
 
 #: Nobody but this machine sees the metrics unless the user names another address.
 LOCALHOST = "127.0.0.1"

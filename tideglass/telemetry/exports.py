@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tideglass.job.directory import JobDirectory
 from tideglass.job.report.reporter import StatusObserver
-from tideglass.metrics.diagnostic_log import DiagnosticLog
+from tideglass.telemetry.diagnostic_log import DiagnosticLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ def observers(directory: JobDirectory, exports: Exports) -> Generator[Observers]
         found: list[StatusObserver] = [DiagnosticLog(directory.diagnostic_log)]
         url = None
         if exports.file is not None:
-            from tideglass.metrics.json_lines import JsonLines
+            from tideglass.telemetry.json_lines import JsonLines
 
             found.append(JsonLines.to(exports.file))
         if exports.port is not None:
-            from tideglass.metrics.endpoint import NewestStatus, serving
+            from tideglass.telemetry.endpoint import NewestStatus, serving
 
             newest = NewestStatus()
             port = stack.enter_context(serving(newest, exports.port, exports.host))

@@ -11,7 +11,7 @@ import pytest
 
 from support.statuses import full_status
 from tideglass.job.report.status import ErrorStatus, JobState, Status
-from tideglass.metrics.diagnostic_log import MOST_CHARACTERS, DiagnosticLog
+from tideglass.telemetry.diagnostic_log import MOST_CHARACTERS, DiagnosticLog
 
 BAD = ErrorStatus(
     "toll", "0", "InputDeserializerError.InvalidData", 2, "it is no JSON", '{"a', "2026-01-01T12:00:01Z"

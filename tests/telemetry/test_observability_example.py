@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tideglass.metrics.catalogue import JOB_LABEL, METRICS
+from tideglass.telemetry.catalogue import JOB_LABEL, METRICS
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "observability"

@@ -10,8 +10,8 @@ from prometheus_client.metrics_core import Metric as MetricFamily
 from prometheus_client.registry import Collector
 
 from tideglass.job.report.status import Status
-from tideglass.metrics.catalogue import JOB_LABEL, MetricKind
-from tideglass.metrics.samples import MOST_SUBSTREAMS, samples
+from tideglass.telemetry.catalogue import JOB_LABEL, MetricKind
+from tideglass.telemetry.samples import MOST_SUBSTREAMS, samples
 
 #: The media type of `exposition`.
 CONTENT_TYPE = CONTENT_TYPE_LATEST

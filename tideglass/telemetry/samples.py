@@ -11,7 +11,7 @@ from datetime import datetime
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND, ticks_of_datetime
 from tideglass.job.report.status import InputStatus, JobState, OutputStatus, Status, StepStatus
-from tideglass.metrics.catalogue import BY_API_NAME, JOB_LABEL, METRICS, PREFIX, Metric
+from tideglass.telemetry.catalogue import BY_API_NAME, JOB_LABEL, METRICS, PREFIX, Metric
 
 #: Substreams that have a metric: their names are data, and every name is a time series for ever.
 MOST_SUBSTREAMS = 5

@@ -10,8 +10,8 @@ import pytest
 from support.statuses import full_status
 from tideglass.core.errors import TideglassError
 from tideglass.job.report.status import JobState
-from tideglass.metrics.json_lines import JsonLines, json_line
-from tideglass.metrics.samples import samples
+from tideglass.telemetry.json_lines import JsonLines, json_line
+from tideglass.telemetry.samples import samples
 
 
 def lines_of(path: Path) -> list[dict[str, object]]:
