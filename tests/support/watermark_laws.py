@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from tideglass.core.time import AFTER_ALL_TICKS
-from tideglass.engine.reports import Component, OperatorReport
+from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
+from tideglass.engine.reports import Component, Hold, OperatorReport
 from tideglass.engine.stage import sources_of
 from tideglass.ingress.reports import BatchReports
 from tideglass.plan.topology import EmitOp, ReceiveOp, ScanOp, SendOp, Topology
@@ -65,12 +65,8 @@ def _of_one(report: OperatorReport) -> Iterable[str]:
             yield f"its rows are ahead of {hold.kind}"
         if hold.component is Component.STATE and hold.rows == 0:
             yield f"{hold.kind} without rows"
-        due_ticks = hold.due_ticks
-        if hold.component is Component.STATE and due_ticks is not None:
-            if due_ticks < report.input_watermark_ticks:
-                yield f"{hold.kind} are overdue"
-            if due_ticks < hold.oldest_ticks and not hold.holds_watermark:
-                yield f"{hold.kind} are due before they begin"
+        if hold.due_ticks is not None and hold.due_ticks < report.input_watermark_ticks:
+            yield f"{hold.kind} are overdue"
 
 
 def _of_level(
@@ -97,11 +93,18 @@ def _after(report: OperatorReport, before: OperatorReport | None, substreams: bo
         yield "its input went back"
     if report.output_watermark_ticks < before.output_watermark_ticks:
         yield "its rows went back"
-    kept = [hold for hold in before.holds if hold.component is Component.STATE]
-    dues_ticks = [hold.due_ticks for hold in kept if hold.due_ticks is not None]
+    kept = [hold for hold in before.holds if hold.component in (Component.STATE, Component.OUTPUT_BUFFER)]
+    dues_ticks = [_lets_go_after(hold) for hold in kept]
     quiet = not report.rows_in and report.input_watermark_ticks <= min(dues_ticks, default=AFTER_ALL_TICKS)
-    if quiet and len(dues_ticks) == len(kept) and report.rows_out and not substreams:
+    if quiet and report.rows_out and not substreams:
         yield "rows were made before they were due"
+
+
+def _lets_go_after(hold: Hold) -> int:
+    """Up to which watermark rows stay if none arrives; an output buffer lets go of what it has reached."""
+    if hold.due_ticks is None:
+        return BEFORE_ALL_TICKS
+    return hold.due_ticks - (hold.component is Component.OUTPUT_BUFFER)
 
 
 def _of_exchanges(topology: Topology, now: Reported) -> Iterable[str]:

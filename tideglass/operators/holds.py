@@ -33,7 +33,8 @@ class Hold:
         will be made of it where only that time is kept. BEFORE_ALL_TICKS: of a sender that has not reported.
     rows: how many, as they are kept: windows keep partial aggregates. None where counting them would cost a
         look at all.
-    due_ticks: the input watermark has to pass this for the oldest to be let go; None: an event decides.
+    due_ticks: the input watermark has to pass this for the oldest to be let go (of an output buffer: to reach
+        it); None: an event decides.
     holds_watermark: the output watermark cannot pass `oldest_ticks` while they are held. The end of a
         window needs no hold (`asa.md` 11.4).
     """
