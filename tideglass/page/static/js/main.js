@@ -3,9 +3,13 @@
 import { html, render } from "../vendor/lit-html/lit-html.js";
 import * as api from "./api.js";
 import { Chart, pictureCard, pictureOf } from "./picture.js";
+import { delaysCard, delaysOf, drawDelays } from "./delays.js";
 import { diagramCard, Layout, revealMarked } from "./diagram.js";
 import { History } from "./model.js";
+import { batchesCard, errorsCard, recoveryCard } from "./progress.js";
+import { inputsCard, outputsCard } from "./tables.js";
 import { head, indexPage, tiles, whyPart } from "./top.js";
+import { windowsCard } from "./windows.js";
 
 const NARROW = window.matchMedia("(max-width: 720px)");
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
@@ -15,7 +19,8 @@ const WHY_MS = 5000;
 const root = document.getElementById("page");
 const model = { job: null, many: false, status: null, history: new History(), why: null, query: null, runs: null, profile: null };
 const ui = {
-  connection: "connecting", reader: null, span: "run", bands: true, cursor: null, physical: false, node: null,
+  connection: "connecting", reader: null, span: "run", bands: true, cursor: null, physical: false, node: null, slowestFirst: false, cell: null,
+  allPartitions: null,
   narrow: NARROW.matches, theme: DARK.matches,
 };
 const places = new Layout();
@@ -63,6 +68,7 @@ function drawJob() {
   const { status } = model;
   ui.width = Math.max(240, root.clientWidth - CARD_EDGES - (ui.narrow ? 16 : 40));
   const picture = status ? pictureOf(model, ui) : null;
+  const delays = status ? delaysOf(model, ui) : null;
   document.title = status ? `${status.job} · ${status.state} · tideglass` : "tideglass";
   render(
     html`
@@ -73,13 +79,16 @@ function drawJob() {
           ? html`${whyPart(model)} ${tiles(model)}
               <div class="cards">
                 ${pictureCard(model, ui, picture, set, chart)}
-                ${diagramCard(model, ui, set, places)}
+                ${diagramCard(model, ui, set, places)} ${delaysCard(model, ui, delays, set)} ${windowsCard(model, ui)}
+                ${inputsCard(model, ui, set)} ${outputsCard(model)} ${batchesCard(model, ui)} ${errorsCard(model)}
+                ${recoveryCard(model)}
               </div>`
           : ""}
       </main>
     `,
     root,
   );
+  drawDelays(document.getElementById("delays-map"), delays, ui);
   for (const [each, id] of [[chart, "picture-chart"], [skewChart, "skew-chart"]]) {
     if (picture?.x.length) each.draw(document.getElementById(id), picture, ui);
     else each.forget();

@@ -64,10 +64,9 @@ export class History {
     this.observedKey = key;
     this.observed ??= [];
     const byReader = new Map();
-    for (const each of status.inputs ?? []) {
-      const name = readerKey(each.input, each.reader);
-      if (!byReader.has(name)) byReader.set(name, new Map());
-      byReader.get(name).set(each.partition, lagSeconds(each));
+    for (const reader of readers(status)) {
+      const delay = behind(reader.partitions);
+      byReader.set(reader.key, new Map(reader.partitions.map((each) => [each.partition, delay(each)])));
     }
     this.observed.push({ at_ms: atMs, run: status.run, byReader });
     if (this.observed.length > 240) this.observed.shift();
@@ -124,6 +123,17 @@ export const byName = (a, b) => String(a).localeCompare(String(b), "en", { numer
 export const merged = (reader) => least(reader.partitions.map(watermarkOf), true);
 
 export const watermarkOf = (partition) => (partition.watermark === END ? END : (partition.watermark_ms ?? null));
+
+/** How far a watermark is behind the newest arrival of the whole input: an idle partition shows as what it holds back. */
+export function behind(rows) {
+  const arrival = largest(rows.map((each) => instant(each.last_arrival_ms)));
+  return (each) => {
+    if (!each) return null;
+    const mark = watermarkOf(each);
+    if (isEnd(mark)) return 0;
+    return instant(mark) === null || arrival === null ? null : Math.max(0, (arrival - mark) / 1000);
+  };
+}
 
 /** What happens per second between the first and last of the newest samples, over `seconds`; null for too few. */
 export function recentRate(samples, read, seconds = 30) {

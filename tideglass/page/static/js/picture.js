@@ -168,7 +168,7 @@ export class Chart {
       padding: [10, 12, 0, 0],
       scales: { x: { time: false }, y: { range: () => this.range } },
       axes: [
-        axis({ incrs: TIME_STEPS_SECONDS, space: 72, size: 44, values: (_, ticks, __, ___, step) => axisTimes(ticks, step) }),
+        axis({ incrs: TIME_STEPS_SECONDS, space: 72, size: 38, values: (_, ticks, __, ___, step) => axisTimes(ticks, step) }),
         axis({
           incrs: TIME_STEPS_SECONDS,
           space: 34,

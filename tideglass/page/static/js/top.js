@@ -20,9 +20,9 @@ export const SECTIONS = [
   ["windows", "Windows"],
   ["inputs", "Inputs"],
   ["outputs", "Outputs"],
-  ["recovery", "Recovery"],
   ["batches", "Batches"],
   ["errors", "Errors"],
+  ["recovery", "Recovery"],
 ];
 
 export const state = (name) => html`<span class=${`state ${String(name ?? "none").toLowerCase()}`}>${name ?? "no status"}</span>`;

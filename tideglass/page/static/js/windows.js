@@ -1,0 +1,143 @@
+// The windows of the query: which are closed, closing and open, and the rows in them.
+
+import { html, svg } from "../vendor/lit-html/lit-html.js";
+import { clock, count, duration, NO_DATA, plural } from "./format.js";
+import { instant, isEnd, largest } from "./model.js";
+import { card, swatch, table, watermarkText } from "./parts.js";
+
+const CLOSED = 5;
+const COMING = 4;
+const MOST_LANES = 8;
+const LANE_PX = 20;
+
+/** Rows a step has emitted when its watermark passed `endMs`: {rows, atMs, together: closings at once}; null: unknown. */
+export function emittedAt(samples, operator, endMs, hopMs) {
+  for (let at = samples.length - 1; at > 0; at -= 1) {
+    const [before, after] = [samples[at - 1].steps.get(operator), samples[at].steps.get(operator)];
+    if (!before || !after || samples[at].run !== samples[at - 1].run) continue;
+    const [from, to] = [instant(before.input_watermark_ms), instant(after.input_watermark_ms)];
+    if (from === null || (to === null && !isEnd(after.input_watermark_ms))) continue;
+    if (from <= endMs && (to === null || endMs < to)) {
+      const later = to === null ? 1 : Math.ceil((to - endMs) / hopMs);
+      const together = Math.max(1, later + Math.floor((endMs - from) / hopMs));
+      return { rows: Math.max(0, after.rows_out - before.rows_out), atMs: samples[at].at_ms, together };
+    }
+  }
+  return null;
+}
+
+/** The windows of one operator around its watermark, earliest first. */
+export function windowsOf(step, outline, samples, newestEventMs) {
+  const mark = instant(step.input_watermark_ms);
+  const hopMs = typeof outline.hop_seconds === "number" ? outline.hop_seconds * 1000 : null;
+  const sizeMs = outline.size_seconds * 1000;
+  const held = (step.holders ?? []).filter((each) => each.component === "state");
+  if (mark === null || hopMs === null || instant(outline.aligned_at_ms) === null) {
+    return held.map((each) => ({
+      startMs: instant(each.oldest_ms),
+      endMs: instant(each.due_ms),
+      state: "open",
+      rows: each.rows ?? null,
+      kind: each.kind,
+      atMs: null,
+    }));
+  }
+  const first = outline.aligned_at_ms + Math.ceil((mark - outline.aligned_at_ms) / hopMs) * hopMs;
+  const found = [];
+  for (let number = -CLOSED; number < COMING; number += 1) {
+    const endMs = first + number * hopMs;
+    const startMs = endMs - sizeMs;
+    const isClosed = endMs < mark;
+    const holder = held.find((each) => each.due_ms === endMs) ?? null;
+    const begun = newestEventMs !== null && newestEventMs > startMs;
+    const emitted = isClosed ? emittedAt(samples, step.operator, endMs, hopMs) : null;
+    found.push({
+      startMs,
+      endMs,
+      state: isClosed ? "closed" : number === 0 ? "closing" : begun ? "open" : "coming",
+      rows: isClosed ? (emitted?.rows ?? null) : (holder?.rows ?? null),
+      together: emitted?.together ?? 1,
+      atMs: emitted?.atMs ?? null,
+      kind: holder?.kind ?? null,
+    });
+  }
+  return found;
+}
+
+function bars(step, outline, windows, newestEventMs, width) {
+  const placed = windows.filter((each) => each.startMs !== null && each.endMs !== null);
+  const mark = instant(step.input_watermark_ms);
+  if (!placed.length || mark === null) return html`<p class="empty">${NO_DATA}: no window is open</p>`;
+  const from = Math.min(...placed.map((each) => each.startMs));
+  const to = Math.max(...placed.map((each) => each.endMs), newestEventMs ?? mark);
+  const x = (ms) => ((ms - from) / Math.max(1, to - from)) * (width - 12) + 6;
+  const overlap = outline.hop_seconds ? Math.ceil(outline.size_seconds / outline.hop_seconds) : placed.length;
+  const lanes = Math.max(1, Math.min(MOST_LANES, overlap));
+  const bottom = 20 + lanes * LANE_PX;
+  const label = (ms, name, y) => {
+    const at = x(ms);
+    const end = at > width * 0.6;
+    return svg`<line class=${`mark-${name}`} x1=${at} x2=${at} y1="14" y2=${bottom}></line>
+      <text class=${`label-${name}`} x=${end ? at - 4 : at + 4} y=${y} text-anchor=${end ? "end" : "start"}>${name === "watermark" ? "watermark" : "newest event"} ${clock(ms, mark)}</text>`;
+  };
+  return html`<svg class="windows" width=${width} height=${bottom + 34} role="img" aria-label=${`Windows of ${step.step}: ${outline.text}`}>
+    ${placed.map((each, at) => {
+      const [left, right] = [x(each.startMs), x(each.endMs)];
+      const y = 17 + (at % lanes) * LANE_PX;
+      const words = each.rows === null ? "" : each.together > 1 ? `${count(each.rows)} in ${each.together}` : count(each.rows);
+      const wide = right - left > words.length * 7 + 6;
+      return svg`<g><title>${windowText(each, mark)}</title>
+        <rect class=${`window ${each.state}`} x=${left + 1} y=${y} width=${Math.max(2, right - left - 2)} height=${LANE_PX - 4} rx="3"></rect>
+        ${wide ? svg`<text class=${`in-window ${each.state}`} x=${(left + right) / 2} y=${y + 12} text-anchor="middle">${words}</text>` : ""}</g>`;
+    })}
+    ${label(mark, "watermark", 11)} ${newestEventMs !== null && newestEventMs <= to ? label(newestEventMs, "event", bottom + 12) : ""}
+    <text class="axis" x="6" y=${bottom + 29}>${clock(from, mark)}</text>
+    <text class="axis" x=${width - 6} y=${bottom + 29} text-anchor="end">${clock(to, mark)}</text>
+  </svg>`;
+}
+
+function windowText(each, besideMs) {
+  const span = `${each.startMs === null ? "?" : clock(each.startMs, besideMs)} to ${each.endMs === null ? "an event decides" : clock(each.endMs, besideMs)}`;
+  const rows = each.rows === null ? "rows not counted" : plural(each.rows, "row");
+  return `${span}: ${each.state}, ${rows}`;
+}
+
+export function windowsCard(model, ui) {
+  const { status, query, history } = model;
+  const newestEventMs = largest((status.inputs ?? []).map((each) => instant(each.event_time_ms)));
+  const samples = history.within(-Infinity, status.run);
+  const steps = new Map((status.steps ?? []).map((each) => [each.operator, each]));
+  const known = (query?.windows ?? []).filter((each) => steps.has(each.operator));
+  const width = Math.max(240, ui.narrow || ui.width < 840 ? ui.width : Math.floor(ui.width / 2) - 24);
+  const parts = known.map((outline) => {
+    const step = steps.get(outline.operator);
+    const windows = windowsOf(step, outline, samples, newestEventMs);
+    const mark = instant(step.input_watermark_ms);
+    const next = windows.find((each) => each.state === "closing");
+    const caption = next && mark !== null ? `the next closes in ${duration((next.endMs - mark) / 1000)} of event time` : `input watermark ${watermarkText(step.input_watermark_ms, model.nowMs)}`;
+    return html`<h3 class="axis-title">${step.step} <small>${outline.text} · ${caption}</small></h3>
+      ${bars(step, outline, windows, newestEventMs, width)}
+      <details>
+        <summary>as a table</summary>
+        ${table(
+          `Windows of ${step.step}`,
+          [["window ends", "number"], ["state"], ["rows", "number"], ["emitted at", "number"]],
+          windows.map((each) => [
+            each.endMs === null ? "an event decides" : clock(each.endMs, model.nowMs),
+            each.state,
+            each.rows === null ? "not counted" : `${count(each.rows)}${each.together > 1 ? ` in ${each.together} windows` : ""}`,
+            each.atMs === null ? "—" : clock(each.atMs, model.nowMs),
+          ]),
+        )}
+      </details>`;
+  });
+  const body = parts.length
+    ? html`${parts}
+        <ul class="legend">
+          ${[["closed", "closed: rows emitted"], ["closing", "closes next"], ["open", "open: rows held"], ["coming", "no row yet"]].map(
+            ([name, words]) => html`<li>${swatch(`window-${name}`)}${words}</li>`,
+          )}
+        </ul>`
+    : html`<p class="empty">${query ? "The query has no window." : NO_DATA}</p>`;
+  return card("windows", "Windows", body);
+}
