@@ -22,7 +22,7 @@ def due_moment(
     """
     for step, holder in graph.waiting(output):
         makes_rows = not any(words in holder.kind for words in _LOOKED_AT)
-        inner = holder.kind.startswith("left rows") and "alone" not in holder.kind
+        inner = holder.kind.startswith("left rows") and "left" not in step.kind
         watermark_ticks = step.input_watermark_ticks
         if not makes_rows or inner or (holder.due_ticks or 0) < known_ticks(watermark_ticks):
             continue

@@ -49,6 +49,7 @@ class JobFacts:
     history: samples of the last minutes, oldest first.
     settings: None where the manifest cannot be read.
     sources: by input, where it is read: a path, or a topic; reference inputs too.
+    tables: the reference inputs among them.
     emit_from_ticks: by output, the least time of rows that are emitted; earlier ones are computed only.
     query: text of the query, if it is known to be the one that ran.
     """
@@ -60,6 +61,7 @@ class JobFacts:
     history: tuple[HistorySample, ...] = ()
     settings: TimeSettings | None = None
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
+    tables: frozenset[str] = frozenset()
     emit_from_ticks: Mapping[str, int] = field(default_factory=dict[str, int])
     query: str | None = None
 
@@ -77,7 +79,7 @@ class JobFacts:
     @property
     def references(self) -> frozenset[str]:
         """The reference inputs."""
-        return frozenset(each.input for each in self.status.references)
+        return self.tables | {each.input for each in self.status.references}
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -147,6 +149,8 @@ def gather(
         read_history(directory, after_ms=round(now_ticks / TICKS_PER_MILLISECOND) - HISTORY_MS),
         _settings(_mapping(identity, "settings")) if identity else None,
         {name: _place(directory, words) for name, words in _mapping(identity, "inputs").items()},
+        # Only of reference data the manifest has how times are written in a path.
+        frozenset(name for name, words in _mapping(identity, "inputs").items() if "date_format" in words),
         _mapping(_mapping(manifest, "begun"), "emit_from_ticks"),
         query if ran else None,
     )

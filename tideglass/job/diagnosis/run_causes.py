@@ -20,7 +20,9 @@ START_SECONDS = 120.0
 #: A run whose memory was that full when it was killed has most likely been killed for it.
 FULL_SHARE = 0.9
 
+_OUTPUT = re.compile(r"the output '([^']+)'")
 _CODE = re.compile(r"\[([A-Z][A-Z0-9_]+)\]")
+_REFERENCE_CODES = ("NO_SNAPSHOT", "REFERENCE_NOT_FOUND")
 _MEMORY_WORDS = re.compile(
     r"OutOfMemory|Java heap space|GC overhead|MemoryError|out of memory|exit code 137", re.I
 )
@@ -52,7 +54,7 @@ def failed(facts: JobFacts) -> Iterator[Finding]:
         "RUN_FAILED",
         "mend what the error names, then `tideglass start` goes on from the last whole batch",
     )
-    if code is not None and code[1] == "NO_SNAPSHOT":
+    if code is not None and code[1] in _REFERENCE_CODES:
         cause, remedy = (
             "REFERENCE_MISSING",
             "provide a snapshot of the reference data that holds from the time of the oldest event on",
@@ -66,7 +68,7 @@ def failed(facts: JobFacts) -> Iterator[Finding]:
         )
     yield Finding(
         cause,
-        _named_output(facts, error),
+        _named_output(error),
         Severity.PROBLEM,
         f"run {status.run} failed at {_wall(run.end.ended, facts)}, so nothing is written any more: {first}",
         (
@@ -78,9 +80,10 @@ def failed(facts: JobFacts) -> Iterator[Finding]:
     )
 
 
-def _named_output(facts: JobFacts, error: str) -> str | None:
+def _named_output(error: str) -> str | None:
     """The output an error is about."""
-    return next((each for each in facts.outputs if f"output {each!r}" in error), None)
+    found = _OUTPUT.search(error)
+    return None if found is None else found[1]
 
 
 def killed(facts: JobFacts) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from tideglass.job.diagnosis.words import (
     span_text,
     ticks_text,
 )
-from tideglass.job.report.status import InputStatus, StepStatus
+from tideglass.job.report.status import InputStatus
 
 #: A partition is idle once it has sent nothing for so long while others have, and is as far after them.
 IDLE_SECONDS = 60.0
@@ -93,7 +93,7 @@ def _idle(
     remedy = (
         f"set a late tolerance (EventsLateArrivalMaxDelayInSeconds): an idle partition then holds the job "
         "no longer "
-        f"than that; or make {_names(idle)} send, or have the query PARTITION BY PartitionId"
+        f"than that; or make {_names(idle)} send"
         if unlimited
         else "nothing, unless the delay is too long: then lower the late tolerance, which is how long an "
         "idle "
@@ -135,16 +135,14 @@ def _chain(facts: JobFacts, graph: StepGraph, output: str, partition: InputStatu
     """Output, step that holds, partition, rule: a line each."""
     lines: list[str] = []
     for writer in graph.writers(output)[:1]:
-        shown = [each for each in graph.slowest_path(writer) if each.level > 0 and each.step]
-        if shown:
-            lines.append(
-                "output " + output + " ← " + " ← ".join(_step_names(shown)) + f" ← input {partition.input}"
-            )
+        holding = [each for each in graph.slowest_path(writer) if each.kind not in _PLAIN]
+        names = [f"{each.step} ({each.kind})" for each in holding]
+        lines.append(" ← ".join([f"output {output}", *dict.fromkeys(names), f"input {partition.input}"]))
         lines += [
-            f"{each.step}: {holder.kind}, the oldest of "
+            f"{each.step} ({each.kind}) holds {holder.kind}, the oldest of "
             f"{moment_text(holder.oldest_ticks, facts.now_ticks)} ({holder.place})"
-            for each in shown
-            for holder in each.holders[:1]
+            for each in holding
+            for holder in [own for own in each.holders if own.component == "state"][:1]
             if is_moment(holder.oldest_ticks)
         ]
     line = f"partition {partition.partition} of {partition.input}: {count_text(partition.events, 'event')}"
@@ -157,13 +155,10 @@ def _chain(facts: JobFacts, graph: StepGraph, output: str, partition: InputStatu
     return (*lines, line)
 
 
-def _step_names(steps: Sequence[StepStatus]) -> list[str]:
-    names = [
-        f"{each.step} ({each.kind})" if each.kind not in ("send", "receive", "output") else ""
-        for each in steps
-    ]
-    return list(dict.fromkeys(name for name in names if name))
-
+#: Operators that hold nothing: the chain is of the others.
+_PLAIN = frozenset(
+    {"input", "projection", "filter", "partial aggregation", "send", "receive", "apply", "output"}
+)
 
 #: By the rule that set a watermark (`ingress.reports.HeldBy`, which loads Arrow): what it is in words.
 RULES = {
