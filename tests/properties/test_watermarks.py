@@ -31,8 +31,7 @@ def check_laws(trial: Trial, manner: Manner) -> None:
     except (EvaluationError, QueryError):
         return
     topology = played.compiled.topology
-    over = any(reader.over for reader in topology.readers)
-    assert breaches_of(topology, played.reports, substreams=over) == []
+    assert breaches_of(topology, played.reports) == []
     assert emitted(topology, played.reports) == {name: len(rows) for name, rows in played.rows.items()}
 
 

@@ -29,6 +29,7 @@ from support.transcript import (
     Rebuild,
     Restart,
 )
+from support.watermark_laws import breaches_of
 from tideglass.compile import Compiled
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE
 from tideglass.connect.files.input import FileInput
@@ -84,6 +85,7 @@ class Watched:
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, Any])
     metrics: Metrics = field(default_factory=Metrics)
     stages: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    batches: list[BatchReports] = field(default_factory=list[BatchReports])
 
     def take(self, messages: Sequence[Message]) -> None:
         tables = rows_by_output(self.compiled.topology, emitted_messages(messages))
@@ -94,6 +96,7 @@ class Watched:
             self.rows.setdefault(output, []).extend(rows)
         reports = BatchReports.of(messages)
         self.metrics.take_batch(reports, counts)
+        self.batches.append(reports)
         for stage in reports.stages:
             self.stages[stage.level, stage.key_group] = stage.watermark_ticks
 
@@ -161,6 +164,9 @@ def play(case: Case, player: Player, folder: Path, *, restarts: bool = False) ->
         if restarts:
             player.restart()
     left = {name: rows for name, rows in watched.rows.items() if rows}
+    steps = [type(step.does) for step in case.transcript.steps]
+    if Rebuild not in steps:  # after which watermarks begin anew
+        found += breaches_of(player.compiled.topology, watched.batches, ended=End in steps)
     return found + [f"nobody asked for {row} of {name}" for name, rows in left.items() for row in rows]
 
 

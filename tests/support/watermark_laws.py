@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.engine.reports import Component, Hold, OperatorReport
@@ -15,13 +16,10 @@ Range = tuple[int, str]
 Reported = Mapping[Range, Mapping[int, OperatorReport]]
 
 
-def breaches_of(
-    topology: Topology, batches: Sequence[BatchReports], *, substreams: bool = False
-) -> list[str]:
-    """Every law broken in a run, in words; the last batch ends the inputs.
-
-    substreams: rows may be let go by a watermark of their own, ahead of the one that is reported.
-    """
+def breaches_of(topology: Topology, batches: Sequence[BatchReports], *, ended: bool = True) -> list[str]:
+    """Every law broken in a run, in words. ended: the last batch ends the inputs."""
+    # With OVER rows may be let go by a watermark of their own, ahead of the one that is reported.
+    substreams = any(reader.over for reader in topology.readers)
     breaches: list[str] = []
     before: Reported = {}
     for number, batch in enumerate(batches):
@@ -36,8 +34,11 @@ def breaches_of(
                         *_after(report, before.get(where, {}).get(report.operator), substreams),
                     ]
                 )
-        breaches += (f"batch {number}: {text}" for text in _of_exchanges(topology, now))
-        before = now
+        known = {**before, **now}  # who has nothing new in a batch may not report
+        breaches += (f"batch {number}: {text}" for text in _of_exchanges(topology, known, now))
+        before = known
+    if not ended:
+        return breaches
     for where, operators in before.items():
         breaches += (
             f"{where}, operator {report.operator} still holds {hold.kind} after the end"
@@ -107,22 +108,27 @@ def _lets_go_after(hold: Hold) -> int:
     return hold.due_ticks - (hold.component is Component.OUTPUT_BUFFER)
 
 
-def _of_exchanges(topology: Topology, now: Reported) -> Iterable[str]:
-    """A receiver is where its slowest sender is, and all of them take what is sent."""
+def _of_exchanges(topology: Topology, known: Reported, now: Reported) -> Iterable[str]:
+    """A receiver is where its slowest sender is, and all of them take what is sent.
+
+    known: the last report of every range. now: those of the batch.
+    """
     sent: dict[int, list[OperatorReport]] = {}
     received: dict[int, list[OperatorReport]] = {}
-    for operators in now.values():
+    for where, operators in known.items():
         for report in operators.values():
             op = topology.op(report.operator)
+            counted = report if where in now else replace(report, rows_in=0, rows_out=0)
             if isinstance(op, SendOp):
-                sent.setdefault(op.id, []).append(report)
+                sent.setdefault(op.id, []).append(counted)
             elif isinstance(op, ReceiveOp):
-                received.setdefault(op.send, []).append(report)
+                received.setdefault(op.send, []).append(counted)
     for send, receivers in received.items():
-        least_ticks = min(each.output_watermark_ticks for each in sent[send])
+        senders = sent.get(send, [])
+        least_ticks = min((each.output_watermark_ticks for each in senders), default=BEFORE_ALL_TICKS)
         if any(each.input_watermark_ticks != least_ticks for each in receivers):
             yield f"exchange {send}: a receiver is not where its slowest sender is"
-        if sum(each.rows_in for each in receivers) != sum(each.rows_out for each in sent[send]):
+        if sum(each.rows_in for each in receivers) != sum(each.rows_out for each in senders):
             yield f"exchange {send}: not all that was sent was received"
 
 
