@@ -13,6 +13,7 @@ from tideglass.bind.binder import bind
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, Source, Span, TideglassError
 from tideglass.lang.parser import parse
+from tideglass.plan.chosen_timestamps import with_output_timestamps
 from tideglass.plan.nodes import Plan
 from tideglass.plan.placement import place
 from tideglass.plan.topology import Topology
@@ -77,17 +78,19 @@ def bind_query(
 ) -> BoundQuery:
     """Parse and bind a query; `BoundQuery.place` does the rest.
 
-    settings: of them, binding needs the compatibility level alone.
+    settings: of them, binding needs the compatibility level and the output timestamps.
     inputs: what is known of the job's inputs; None lets every name that is no step be one.
     functions: the JavaScript source of each of the user's functions.
     outputs: those of the job; None for any.
-    Raises QueryError with everything that is wrong with the query, TideglassError for what is no script.
+    Raises QueryError with everything that is wrong with the query, ProjectError for settings that name what
+    the query does not have, TideglassError for what is no script.
     """
     _see_scripts(functions or {})
     script = parse(source)
     bound = bind(script, source, inputs, settings.compatibility_level, functions or {}, outputs)
+    plan = with_output_timestamps(bound.plan, dict(settings.output_timestamps))
     steps = {step.name.text: step.span for step in script.steps}
-    return BoundQuery(source, bound.plan, functions or {}, bound.warnings, steps)
+    return BoundQuery(source, plan, functions or {}, bound.warnings, steps)
 
 
 def compile_query(

@@ -36,7 +36,7 @@ def query(
     spark: SparkSession,
     saql: str | Source,
     inputs: Mapping[str, Input],
-    settings: Mapping[str, str] | JobSettings | None = None,
+    settings: Mapping[str, Any] | JobSettings | None = None,
     functions: Mapping[str, str] | None = None,
     key_groups: int | None = None,
     reference: Mapping[str, InlineReference] | None = None,

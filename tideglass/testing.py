@@ -34,7 +34,7 @@ def run(
     query: str | Source,
     inputs: Mapping[str, Sequence[Row]],
     reference: Mapping[str, InlineRows] | None = None,
-    settings: Mapping[str, str] | JobSettings | None = None,
+    settings: Mapping[str, Any] | JobSettings | None = None,
     functions: Mapping[str, str] | None = None,
     engine: Literal["local", "spark"] = "local",
     *,
@@ -46,9 +46,10 @@ def run(
     it the event time; `_partition` (an int, default 0) its input partition. Neither is payload.
     reference: rows per reference input, or its snapshots: rows by the ISO time from which they hold.
     settings: late_arrival ("5s" or "none"), out_of_order, policy ("adjust" or "drop"), early_arrival,
-    compatibility_level, on_error ("stop" or "drop"); without them late is unlimited and out-of-order 0; or
-    those of a job. functions: JavaScript source per name, of UDF.name or, with a main that has
-    accumulate and computeResult, of uda.name. engine: this process, or a local Spark.
+    compatibility_level, on_error ("stop" or "drop"), output_timestamps (a text for each step); without
+    them late is unlimited and out-of-order 0; or those of a job.
+    functions: JavaScript source per name, of UDF.name or, with a main that has accumulate and
+    computeResult, of uda.name. engine: this process, or a local Spark.
     known_inputs: what the binder may know of the inputs; None lets every name be one.
 
     Inputs end, so everything is flushed. Times are ISO text with seven digits and Z.

@@ -29,7 +29,7 @@ from .patterns import matches
 from .rows import Row, Settings, in_order, ingest
 from .scalars import array_argument, record_argument
 from .values import OracleError, Value, identity, lookup, lossless, plain
-from .windows import Window, instances
+from .windows import Window, instances, stamped
 
 Result = TypeVar("Result")
 #: The columns APPLY makes.
@@ -86,15 +86,20 @@ class Interpreter:
         found: dict[str, list[Row]] = {}
         for statement in self.script.statements:
             name = output_name(statement) or "output"
-            found.setdefault(lookup(found, name) or name, []).extend(self.query(statement))
+            stamp = self.stamp(f"into {name}") or ("" if lookup(self.steps, name) else self.stamp(name))
+            found.setdefault(lookup(found, name) or name, []).extend(self.query(statement, stamp))
         return {name: [plain(row.values) for row in in_order(rows)] for name, rows in found.items()}
 
-    def query(self, query: n.Query) -> list[Row]:
+    def stamp(self, name: str) -> str:
+        """What stamps the rows of a step, or of an output as `into name`; '' for what 1.3 says."""
+        return self.settings.stamps.get(name.lower(), "")
+
+    def query(self, query: n.Query, stamp: str = "") -> list[Row]:
         match query:
             case n.UnionQuery():
-                return in_order(row for term in query.terms for row in self.query(term))
+                return in_order(row for term in query.terms for row in self.query(term, stamp))
             case n.Select():
-                return self.select(query)
+                return self.select(query, stamp)
 
     # ------------------------------------------------------------ FROM
 
@@ -112,7 +117,7 @@ class Interpreter:
             return self.relation(replace(bare.source, timestamp_by=relation.timestamp_by))  # A-20
         if step is not None:
             if step not in self.done:
-                self.done[step] = in_order(self.query(self.steps[step]))
+                self.done[step] = in_order(self.query(self.steps[step], self.stamp(step)))
             return self.done[step]
         return self.read_input(name, relation)
 
@@ -159,7 +164,7 @@ class Interpreter:
         rows = self.relation(relation)
         return [Bound(name.text if name else "", row, rows, i) for i, row in enumerate(rows)]
 
-    def scopes(self, select: n.Select) -> list[Scope]:
+    def scopes(self, select: n.Select, stamp: str) -> list[Scope]:
         level = self.settings.level
         scopes = [
             Scope([b], b.row.time, b.row.order, level)
@@ -180,7 +185,7 @@ class Interpreter:
                 )
             else:
                 rights = self.bindings(item.relation)
-                scopes = joins.temporal_join(scopes, item, rights, level, self.attempt)
+                scopes = joins.temporal_join(scopes, item, rights, level, self.attempt, stamp)
         return sorted(scopes, key=lambda scope: scope.order)
 
     def seen_by_functions(self, select: n.Select, bindings: list[Bound]) -> list[Bound]:
@@ -224,7 +229,7 @@ class Interpreter:
 
     # ------------------------------------------------------------ SELECT
 
-    def select(self, select: n.Select) -> list[Row]:
+    def select(self, select: n.Select, stamp: str = "") -> list[Row]:
         if select.match is not None:
             source = select.source
             name = source.alias or source.name
@@ -232,10 +237,12 @@ class Interpreter:
             return matches(select.match, self.relation(source), alias, self.settings.level, self.attempt)
         where = select.where
         scopes = [
-            s for s in self.scopes(select) if where is None or self.attempt(lambda s=s: s.true(where), False)
+            s
+            for s in self.scopes(select, stamp)
+            if where is None or self.attempt(lambda s=s: s.true(where), False)
         ]
         if select.group_by:
-            scopes = self.groups(select, scopes)
+            scopes = self.groups(select, scopes, stamp)
         elif select.having is not None:
             named, having = aliases_of(select), select.having
             scopes = [
@@ -291,13 +298,13 @@ class Interpreter:
 
     # ------------------------------------------------------------ GROUP BY
 
-    def groups(self, select: n.Select, scopes: Sequence[Scope]) -> list[Scope]:
+    def groups(self, select: n.Select, scopes: Sequence[Scope], stamp: str) -> list[Scope]:
         windows, keys = self.windows_and_keys(select)
         partition_keys = select.source.partition_by.exprs if select.source.partition_by else ()
         keys = [*keys, *partition_keys]
         named, having = aliases_of(select), select.having
         scopes = [s for s in scopes if self.attempt(lambda s=s: self.computes(select, keys, s), False)]
-        found: list[tuple[tuple[int, str], GroupScope]] = []
+        found: list[tuple[tuple[int, int, str], GroupScope]] = []
         for call, window in windows:
             for universe in self.universes(call, window, keys, scopes):
                 for end, positions in instances(window, [scope.time for scope in universe]):
@@ -306,12 +313,13 @@ class Interpreter:
                         identities = tuple(identity(universe[i].value(key)) for key in keys)
                         parts.setdefault(identities, []).append(universe[i])
                     for key, members in parts.items():
-                        group = GroupScope(members, keys, end, window, named)
+                        time = stamped(stamp, window, end, [member.time for member in members])
+                        group = GroupScope(members, keys, time, window, named)
                         if having is None or self.attempt(lambda g=group: g.true(having), False):
-                            found.append(((end, repr((window.id, key))), group))
+                            found.append(((time, end, repr((window.id, key))), group))
         found.sort(key=lambda pair: pair[0])
-        for number, ((end, _), group) in enumerate(found):
-            group.order = (end, 0, 0, 0, number)
+        for number, ((time, end, _), group) in enumerate(found):
+            group.order = (time, end, 0, 0, number)
         return [group for _, group in found]
 
     def computes(self, select: n.Select, keys: Sequence[n.Expr], scope: Scope) -> bool:

@@ -85,9 +85,11 @@ def temporal_join(
     rights: Sequence[Bound],
     level: tuple[int, int],
     attempt: Callable[[Callable[[], bool], bool], bool],
+    stamp: str = "",
 ) -> list[Scope]:
     """Every pair that satisfies ON, stamped with the later time; unmatched left rows of a LEFT JOIN
-    are stamped left + upper bound (1.3, A-25). `attempt` says what of a pair on which ON fails."""
+    are stamped left + upper bound (1.3, A-25). `attempt` says what of a pair on which ON fails.
+    With the stamp `element of x` both have the time of the row of x (11.4)."""
     on = join.on
     if on is None:
         raise OracleError("a join of streams needs ON")
@@ -98,6 +100,8 @@ def temporal_join(
         for right in rights:
             assert right.row is not None
             time = max(left.time, right.row.time)
+            if stamp:
+                time = right.row.time if stamp == f"element of {alias}" else left.time
             order = (time, *left.order[1:], *right.row.order)
             pair = OnScope([*left.sources, right], time, order, level)
             if attempt(lambda pair=pair: pair.true(on), False):
@@ -107,7 +111,7 @@ def temporal_join(
             bounds = upper_bounds(on, alias)
             if not bounds:
                 raise OracleError("the join has no upper bound")
-            time = left.time + min(bounds)
+            time = left.time if stamp else left.time + min(bounds)
             unmatched = Bound(alias, None, [])
             found.append(Scope([*left.sources, unmatched], time, (time, *left.order[1:]), level))
     return found

@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Settings:
-    """Durations in ticks; None is unlimited."""
+    """Durations in ticks; None is unlimited. `stamps`: what stamps the rows of a step or output (11.4)."""
 
     late: int | None = None
     out_of_order: int = 0
@@ -58,6 +58,7 @@ class Settings:
     early: int | None = 300 * SECOND
     level: tuple[int, int] = (1, 2)
     drops_failing_rows: bool = False
+    stamps: dict[str, str] = field(default_factory=dict[str, str])
 
     @staticmethod
     def read(given: dict[str, Any] | None) -> Settings:
@@ -70,6 +71,7 @@ class Settings:
             early=duration(given.pop("early_arrival", "300s")),
             level=(int(level[0]), int(level[2])),
             drops_failing_rows={"stop": False, "drop": True}[given.pop("on_error", "stop").lower()],
+            stamps={name.lower(): text for name, text in given.pop("output_timestamps", {}).items()},
         )
         for limit in ("javascript_seconds", "javascript_megabytes"):  # of which no row depends
             given.pop(limit, None)

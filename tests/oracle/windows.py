@@ -79,3 +79,15 @@ def sessions(timeout: int, max_duration: int, times: Sequence[int]) -> list[Inst
     if members:
         found.append((min(cut_after(opened), times[members[-1]] + timeout), members))
     return found
+
+
+def stamped(stamp: str, window: Window, end: int, times: Sequence[int]) -> int:
+    """The time of the result of a window with rows at `times` (11.4, 11.5)."""
+    if stamp in ("", "end of window"):
+        return end
+    first = min(times)
+    if stamp == "first element" or window.kind not in ("tumbling", "hopping"):
+        return first
+    assert stamp == "first element after the window before"
+    end_of_window_before = end - window.hop
+    return max(first, end_of_window_before + 1)

@@ -256,7 +256,8 @@ class Stage:
         match op:
             case WindowOp():
                 kernel = self._kernels[op.id]
-                return kernel.advance(of(op.sources), progress, state, on_failure), progress
+                made = kernel.advance(of(op.sources), progress, state, on_failure)
+                return made, kernel.output_progress(progress, state)
             case AnalyticOp():
                 analytic = self._analytics[op.id]
                 return analytic.advance(of(op.sources), progress, state, on_failure), progress

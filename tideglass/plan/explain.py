@@ -11,6 +11,7 @@ from tideglass.core.time import (
 from tideglass.core.types import PARTITION
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import Plan
+from tideglass.plan.output_timestamp import OutputTimestamp, PairTimestamp
 from tideglass.plan.spans import look_back_ticks, step_spans_ticks
 from tideglass.plan.specs import (
     AggregateSpec,
@@ -254,8 +255,14 @@ def join_text(spec: IntervalJoinSpec) -> str:
     """What brings the rows of a join together, and how long they are kept for it."""
     keys = ", ".join(spec.keys) or "nothing but time"
     earlier, later = max(0, -spec.lower_ticks), max(0, spec.upper_ticks)
-    return f"{keys}: keeps left rows for {duration_text(later)}, right rows for {duration_text(earlier)}" + (
-        "; the rest of ON is a condition on pairs" if spec.condition is not None else ""
+    return (
+        f"{keys}: keeps left rows for {duration_text(later)}, right rows for {duration_text(earlier)}"
+        + ("; the rest of ON is a condition on pairs" if spec.condition is not None else "")
+        + (
+            ""
+            if spec.output_timestamp is PairTimestamp.LATER
+            else f"; stamped with the {spec.output_timestamp.value}"
+        )
     )
 
 
@@ -287,4 +294,6 @@ def analytic_text(spec: AnalyticSpec) -> str:
 def grouping_text(grouping: GroupBySpec) -> str:
     windows = ", ".join(window.text for window in grouping.windows)
     keys = ", ".join(grouping.keys)
-    return windows + (f" and {keys}" if keys else "")
+    chosen = grouping.output_timestamp
+    stamped = "" if chosen is OutputTimestamp.END_OF_WINDOW else f", stamped with the {chosen.value}"
+    return windows + (f" and {keys}" if keys else "") + stamped

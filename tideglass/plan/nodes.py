@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tideglass.core.errors import Span
-from tideglass.core.tags import tag
+from tideglass.core.tags import added_field, tag
 from tideglass.core.types import ARRIVAL, PARTITION, PAYLOAD, SYSTEM_TIMESTAMP, Type
 from tideglass.plan.calls import AggregateCall, AnalyticCall
 from tideglass.plan.expressions import Expr, span_field
+from tideglass.plan.output_timestamp import OutputTimestamp, PairTimestamp
 from tideglass.plan.patterns import MatchedValue, PatternState, PatternVariable
 from tideglass.plan.windows import Window
 
@@ -121,7 +122,7 @@ class Projection:
 @tag("Aggregate")
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """GROUP BY: one row per window and group, stamped with the window's end.
+    """GROUP BY: one row per window and group, stamped with the window's end unless another time is chosen.
 
     HAVING and the SELECT list are a Filter and a Projection above it. When a window has an id, there is a
     column `$window`.
@@ -130,12 +131,14 @@ class Aggregate:
     windows: one window, or the members of Windows(...)
     keys: the grouping keys, named $k0, $k1, ...
     aggregates: the aggregates, named $a0, $a1, ...
+    output_timestamp: the time of a row
     """
 
     child: Node
     windows: tuple[Window, ...]
     keys: tuple[Named, ...]
     aggregates: tuple[tuple[str, AggregateCall], ...]
+    output_timestamp: OutputTimestamp = added_field(default=OutputTimestamp.END_OF_WINDOW)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -228,7 +231,7 @@ class Join:
 
     The columns of a side are named `<prefix><column>` here: its listed ones, its payload (`a.$payload`) and
     its engine columns (`a.$ts`). A side that is a join already has no prefix. `$ts` of a pair is the later
-    of both.
+    of both unless another is chosen.
 
     left: the rows of the left side
     right: the rows of the right side
@@ -241,6 +244,7 @@ class Join:
     lower_ticks: the least difference right.$ts - left.$ts of a pair
     upper_ticks: the largest difference
     unmatched_ticks: `$ts` of a left row without a match is its own plus these ticks
+    output_timestamp: the time of a pair
     """
 
     left: Node
@@ -254,6 +258,7 @@ class Join:
     lower_ticks: int
     upper_ticks: int
     unmatched_ticks: int
+    output_timestamp: PairTimestamp = added_field(default=PairTimestamp.LATER)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -337,6 +337,7 @@ class _Placer:
             upper_ticks=node.upper_ticks,
             unmatched_ticks=node.unmatched_ticks,
             substreams=substreams,
+            output_timestamp=node.output_timestamp,
         )
         count_left = len(left)
         lefts, rights = tuple(sources[:count_left]), tuple(sources[count_left:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tideglass.plan.nodes import Aggregate, Analytic, InputScan, Join, Match, Node, Plan, StepRef, children
+from tideglass.plan.output_timestamp import OutputTimestamp, PairTimestamp
 
 
 def own_span_ticks(node: Node) -> int:
@@ -27,9 +28,17 @@ def hold_ticks(node: Node) -> int:
 
     In a LEFT JOIN a left row waits until the last unit that could match it is over, and is then stamped
     with its own time + the upper bound (A-25), which may be earlier. A match waits until no event can make
-    another one of it, and is then stamped with the time of its last event.
+    another one of it, and is then stamped with the time of its last event. Results stamped with an element
+    (`asa.md` 11.4) have a time as early as that of the oldest one.
     """
     match node:
+        case Aggregate(windows=windows, output_timestamp=chosen):
+            at_end = chosen is OutputTimestamp.END_OF_WINDOW
+            return 0 if at_end else max(window.span_ticks for window in windows)
+        case Join(output_timestamp=PairTimestamp.LEFT, upper_ticks=upper_ticks, unmatched_ticks=unmatched):
+            return max(0, upper_ticks, unmatched)
+        case Join(output_timestamp=PairTimestamp.RIGHT, lower_ticks=lower_ticks):
+            return max(0, -lower_ticks)
         case Join(kind="left", upper_ticks=upper_ticks, unmatched_ticks=unmatched_ticks):
             return max(0, upper_ticks - unmatched_ticks, -unmatched_ticks)
         case Match(limit_ticks=limit_ticks):

@@ -11,10 +11,11 @@ from dataclasses import field as dataclass_field
 
 from tideglass.core.errors import Span
 from tideglass.core.events import Fields
-from tideglass.core.tags import tag
+from tideglass.core.tags import added_field, tag
 from tideglass.plan.calls import USERS, AnomalyModel
 from tideglass.plan.expressions import Expr, Ref, references
 from tideglass.plan.nodes import Named, TimeBound
+from tideglass.plan.output_timestamp import OutputTimestamp, PairTimestamp
 from tideglass.plan.patterns import MatchedValue, PatternState, PatternVariable
 from tideglass.plan.windows import Window
 
@@ -108,6 +109,7 @@ class GroupBySpec:
     session_keys: per window, the columns a session window is partitioned by; empty for one session over all
         rows, None for other windows
     substreams: rows have `$substream`
+    output_timestamp: the time of a row of the result
     """
 
     windows: tuple[Window, ...]
@@ -115,6 +117,7 @@ class GroupBySpec:
     aggregates: tuple[AggregateSpec, ...]
     session_keys: tuple[tuple[str, ...] | None, ...]
     substreams: bool
+    output_timestamp: OutputTimestamp = added_field(default=OutputTimestamp.END_OF_WINDOW)
 
     @property
     def all_keys(self) -> tuple[str, ...]:
@@ -252,6 +255,7 @@ class IntervalJoinSpec:
     lower_ticks, upper_ticks: right `$ts` - left `$ts` of a pair is within, both included.
     unmatched_ticks: a left row without a match comes out stamped so much later.
     substreams: rows have `$substream`, and each is joined by its own watermark.
+    output_timestamp: the time of a pair.
     """
 
     kind: str
@@ -264,6 +268,7 @@ class IntervalJoinSpec:
     upper_ticks: int
     unmatched_ticks: int
     substreams: bool
+    output_timestamp: PairTimestamp = added_field(default=PairTimestamp.LATER)
 
 
 @tag("LookingUp")

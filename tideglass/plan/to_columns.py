@@ -71,7 +71,12 @@ def group_by_spec(
     )
     keys = tuple(key.name for key in node.keys)
     grouping = GroupBySpec(
-        windows=node.windows, keys=keys, aggregates=aggregates, session_keys=sessions, substreams=substreams
+        windows=node.windows,
+        keys=keys,
+        aggregates=aggregates,
+        session_keys=sessions,
+        substreams=substreams,
+        output_timestamp=node.output_timestamp,
     )
     return tuple(items), grouping, _routing(keys, sessions)
 

@@ -23,6 +23,7 @@ SETTINGS = (
     "RowErrorPolicy",
     "JavaScriptTimeoutInSeconds",
     "JavaScriptMemoryInMB",
+    "OutputTimestamps",
     "DataLocale",
 )
 #: Its keys about the cloud, as the tools and the interface have spelled it over the years.

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from tideglass.core.errors import ProjectError
 from tideglass.core.limits import Limits
@@ -44,6 +44,9 @@ EARLY_TICKS = 5 * TICKS_PER_MINUTE
 JAVASCRIPT_SECONDS = (1, 3600)
 JAVASCRIPT_MEGABYTES = (32, 65_536)
 
+#: Settings that `JobSettings.of_rows` does not write as they are.
+_BESIDE = ("limits", "output_timestamps")
+
 _DURATION_UNITS = {
     "d": TICKS_PER_DAY,
     "h": TICKS_PER_HOUR,
@@ -69,6 +72,8 @@ class JobSettings:
         them out.
     data_locale: how the service reads numbers and times of text; not used here.
     limits: of JavaScript and regular expressions.
+    output_timestamps: by step or output, the time its results have (`plan.chosen_timestamps`); our own, the
+        service has the end of the window.
     """
 
     late_arrival_ticks: int | None = None
@@ -80,6 +85,7 @@ class JobSettings:
     on_error: Literal["stop", "drop"] = "stop"
     data_locale: str = "en-US"
     limits: Limits = Limits()
+    output_timestamps: tuple[tuple[str, str], ...] = ()
 
     def policies(self) -> Policies:
         """The time policies of every input that is read with TIMESTAMP BY."""
@@ -107,7 +113,9 @@ class JobSettings:
 
     def of_rows(self) -> dict[str, Any]:
         """The settings that decide which rows there are; limits do not."""
-        return {name: value for name, value in asdict(self).items() if name != "limits"}
+        found = {name: value for name, value in asdict(self).items() if name not in _BESIDE}
+        # absent where nothing is chosen, as in what earlier versions wrote
+        return found | ({"output_timestamps": dict(self.output_timestamps)} if self.output_timestamps else {})
 
     def to_json(self) -> str:
         """All settings as one text, the same for equal ones; checkpoints are distinguished by it."""
@@ -163,11 +171,12 @@ _OPTIONS = (
     "early_arrival",
     "compatibility_level",
     "on_error",
+    "output_timestamps",
     *_LIMIT_OPTIONS,
 )
 
 
-def from_options(options: Mapping[str, str] | None) -> JobSettings:
+def from_options(options: Mapping[str, Any] | None) -> JobSettings:
     """Settings written as in `tideglass.testing.run(settings=...)`; what is left out has its default.
 
     Defaults: late unlimited, out of order 0, adjust, early 300 s, level 1.2.
@@ -186,6 +195,8 @@ def from_options(options: Mapping[str, str] | None) -> JobSettings:
                 values[f"{name}_ticks"] = parse_duration_ticks(str(value))
             except ValueError as error:
                 problems.append(f"settings: {name}: {error}")
+        elif name == "output_timestamps":
+            values[name] = _by_step(name, value, "settings", problems)
         elif name in _LIMIT_OPTIONS:
             least, most = _LIMIT_OPTIONS[name]
             if str(value).isdecimal() and least <= int(value) <= most:
@@ -200,6 +211,18 @@ def from_options(options: Mapping[str, str] | None) -> JobSettings:
     if problems:
         raise ProjectError("\n".join(problems))
     return JobSettings(**values, limits=Limits(**limits))
+
+
+def _by_step(name: str, value: object, place: str, problems: list[str]) -> tuple[tuple[str, str], ...]:
+    """A setting that has a text for each of some steps and outputs."""
+    pairs = cast("dict[object, object]", value) if isinstance(value, dict) else {None: None}
+    if all(isinstance(step, str) and isinstance(chosen, str) for step, chosen in pairs.items()):
+        return tuple((str(step), str(chosen)) for step, chosen in pairs.items())
+    problems.append(
+        f'{place}: {name} is {value!r}, it must be an object with a text for each step, such as {{"perUser": '
+        '"first element"}'
+    )
+    return ()
 
 
 def _range_problems(values: Mapping[str, Any]) -> list[str]:
@@ -288,6 +311,9 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
     if on_row_error is not None:
         values["on_error"] = on_row_error
     # Our own keys, too: the service has limits and no setting for them.
+    stamps = config.get("OutputTimestamps")
+    if stamps is not None:
+        values["output_timestamps"] = _by_step("OutputTimestamps", stamps, place, problems)
     limits = Limits()
     timeout_seconds = whole("JavaScriptTimeoutInSeconds", *JAVASCRIPT_SECONDS, "seconds")
     if timeout_seconds is not None:

@@ -37,6 +37,7 @@ from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import RowLog
 from tideglass.operators.state.store import State, next_numbers
 from tideglass.plan.expressions import references
+from tideglass.plan.output_timestamp import PairTimestamp
 from tideglass.plan.specs import IntervalJoinSpec
 
 NUMBER = "$n"  # int64: names a left row inside the state of one key group
@@ -116,25 +117,28 @@ class IntervalJoin:
             held = _read(logs.left, first_ticks, last_ticks)
             if held is not None:
                 matched.append(self._meet(held, fresh_right, made, on_failure))
-        reached = progress
+        waiting: list[pa.Table] = []
         if self._outer:
             for rows in matched:
                 logs.matched.add(rows)
-            reached = self._emit_unmatched(fresh_left, progress, state, logs, made)
+            waiting = self._emit_unmatched(fresh_left, progress, state, logs, made)
         self._keep(fresh_left, fresh_right, progress, logs)
-        return (unify(made) if made else None), reached
+        return (unify(made) if made else None), self._reached(progress, waiting, state, logs)
 
     def holds(self, state: State, progress: Progress, reached: Progress) -> tuple[Hold, ...]:
         """The rows of both sides that a later row may match; `reached`: the progress of the result.
 
         A left row of a LEFT JOIN is due when it comes out alone. Its stamp may be before the watermark, since
-        a unit of DATEDIFF ends later: then it holds the output watermark.
+        a unit of DATEDIFF ends later: then it holds the output watermark. Rows of the side whose element is the
+        time of a pair hold it as long as they may match.
         """
         logs = self._logs(state)
         holds: list[Hold] = []
         left_ticks, right_ticks = logs.left.oldest_ticks, logs.right.oldest_ticks
+        is_held = reached.watermark_ticks < progress.watermark_ticks
+        by_right = self.spec.output_timestamp is PairTimestamp.RIGHT
         if left_ticks is not None:
-            held_back = reached.watermark_ticks < progress.watermark_ticks
+            held_back = is_held and not by_right
             due_ticks = max(self._until(left_ticks), progress.watermark_ticks)
             kind = "left rows that wait for a match"
             kind += " or for their due time" if self._outer else ""
@@ -144,7 +148,10 @@ class IntervalJoin:
         if right_ticks is not None:
             due_ticks = max(right_ticks - self.spec.lower_ticks, progress.watermark_ticks)
             kind = "right rows that wait for a match"
-            holds.append(Hold(Component.STATE, kind, right_ticks, logs.right.rows_held, due_ticks))
+            held_back = is_held and by_right
+            oldest_ticks = reached.watermark_ticks if held_back else right_ticks
+            rows = logs.right.rows_held
+            holds.append(Hold(Component.STATE, kind, oldest_ticks, rows, due_ticks, held_back))
         return tuple(holds)
 
     def _until(self, left_ticks: int) -> int:
@@ -214,6 +221,56 @@ class IntervalJoin:
         for log in (logs.left, logs.matched, logs.right):
             log.save()
 
+    # ------------------------------------------------------------ the output watermark
+
+    def _reached(
+        self, progress: Progress, waiting: Sequence[pa.Table], state: State, logs: _JoinLogs
+    ) -> Progress:
+        """The progress of the result: no later row is before it.
+
+        waiting: left rows that may still be emitted alone. With the time of an element, every row of its side
+        that may still match holds the watermark (`asa.md` 11.4).
+        """
+        match self.spec.output_timestamp:
+            case PairTimestamp.LATER:
+                if not self._outer:
+                    return progress
+                moved = self.spec.unmatched_ticks
+                return held_back(progress, waiting, self.spec.substreams, state, moved, min(0, moved))
+            case PairTimestamp.LEFT:
+                log = logs.left
+            case PairTimestamp.RIGHT:
+                log = logs.right
+        return held_back(progress, self._oldest_open(log, progress), self.spec.substreams, state)
+
+    def _oldest_open(self, log: RowLog, progress: Progress) -> list[pa.Table]:
+        """The rows of one side that may still match; without substreams only those of their first bucket."""
+        found: list[pa.Table] = []
+        for bucket in log.buckets():
+            rows = log.read(bucket)
+            last = (
+                rows[UNTIL].to_numpy()
+                if UNTIL in rows.column_names
+                else rows[SYSTEM_TIMESTAMP].to_numpy() - self.spec.lower_ticks
+            )
+            open_ = last >= progress.of_rows(rows)
+            if open_.any():
+                names = [SYSTEM_TIMESTAMP, *([SUBSTREAM] if self.spec.substreams else [])]
+                found.append(rows.select(names).filter(pa.array(open_)))
+                if not self.spec.substreams:
+                    break
+        return found
+
+    def _stamps(self, left_ticks: Ints, right_ticks: Ints) -> Ints:
+        """The time of each pair."""
+        match self.spec.output_timestamp:
+            case PairTimestamp.LATER:
+                return np.maximum(left_ticks, right_ticks)
+            case PairTimestamp.LEFT:
+                return left_ticks
+            case PairTimestamp.RIGHT:
+                return right_ticks
+
     # ------------------------------------------------------------ pairs
 
     def _meet(
@@ -238,7 +295,7 @@ class IntervalJoin:
         their_names = [name for name in self.spec.right_columns if name in self._condition_columns]
         our_part = left.select(our_names).take(pa.array(ours))
         their_part = right.select(their_names).take(pa.array(theirs))
-        times = np.maximum(
+        times = self._stamps(
             left[SYSTEM_TIMESTAMP].to_numpy()[ours], right[SYSTEM_TIMESTAMP].to_numpy()[theirs]
         )
         schema = pa.schema([*our_part.schema, *their_part.schema, field(SYSTEM_TIMESTAMP, Type.DATETIME)])
@@ -248,12 +305,10 @@ class IntervalJoin:
         kept = [*ORDER_COLUMNS, *([SUBSTREAM] if self.spec.substreams else [])]
         our_part = left.select([*kept, *self.spec.left_columns]).take(pa.array(ours))
         their_part = right.select([*kept, *self.spec.right_columns]).take(pa.array(theirs))
-        order = {
-            name: np.maximum(our_part[name].to_numpy(), their_part[name].to_numpy())
-            for name in (SYSTEM_TIMESTAMP, ARRIVAL)
-        }
+        times = self._stamps(our_part[SYSTEM_TIMESTAMP].to_numpy(), their_part[SYSTEM_TIMESTAMP].to_numpy())
+        arrivals = np.maximum(our_part[ARRIVAL].to_numpy(), their_part[ARRIVAL].to_numpy())
         offset = _place_hash(their_part, _place_hash(our_part, np.zeros(len(ours), np.uint64)))
-        return self._result(our_part, their_part, order[SYSTEM_TIMESTAMP], order[ARRIVAL], offset)
+        return self._result(our_part, their_part, times, arrivals, offset)
 
     def _result(
         self,
@@ -290,10 +345,10 @@ class IntervalJoin:
         state: State,
         logs: _JoinLogs,
         made: list[pa.Table],
-    ) -> Progress:
-        """Adds the left rows that no right row can match any more; returns the progress of the result.
+    ) -> list[pa.Table]:
+        """Adds the left rows that no right row can match any more.
 
-        No later row is before the stamp of a left row that may still be emitted alone.
+        Returns those that may still be emitted alone, with a time before the watermark.
         """
         previous = Progress.from_bytes(state.get("progress"))
         if previous.to_bytes() != progress.to_bytes():
@@ -318,18 +373,13 @@ class IntervalJoin:
             if holding.any():
                 names = [SYSTEM_TIMESTAMP, *([SUBSTREAM] if self.spec.substreams else [])]
                 waiting.append(rows.select(names).filter(pa.array(holding)))
-        return held_back(
-            progress,
-            waiting,
-            self.spec.substreams,
-            state,
-            self.spec.unmatched_ticks,
-            min(0, self.spec.unmatched_ticks),
-        )
+        return waiting
 
     def _alone(self, left: pa.Table) -> pa.Table:
         left = left.combine_chunks()
-        times = left[SYSTEM_TIMESTAMP].to_numpy() + self.spec.unmatched_ticks
+        times = left[SYSTEM_TIMESTAMP].to_numpy()
+        if self.spec.output_timestamp is PairTimestamp.LATER:
+            times = times + self.spec.unmatched_ticks
         offset = _place_hash(left, np.ones(left.num_rows, np.uint64))
         return self._result(left, None, times, left[ARRIVAL].to_numpy(), offset)
 

@@ -8,18 +8,20 @@ only: not on how they were cut into chunks and batches, nor on how often they we
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 
-from tideglass.core.arrays import pc
+from tideglass.core.arrays import Ints, pc
 from tideglass.core.columns import coded_text
 from tideglass.core.failing_rows import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
-from tideglass.core.sql import query
+from tideglass.core.sql import query, quoted
+from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import (
     ARRIVAL,
     INPUT,
@@ -35,10 +37,13 @@ from tideglass.operators.aggregates.cells import Cells, refused_by
 from tideglass.operators.aggregates.grouping import GroupKeys, stack
 from tideglass.operators.aggregates.results import finish
 from tideglass.operators.holds import Hold
+from tideglass.operators.output_watermark import held_back
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.operators.state.store import State
 from tideglass.operators.windows.hopping import END
+from tideglass.operators.windows.open_elements import FIRST
+from tideglass.plan.output_timestamp import OutputTimestamp
 from tideglass.plan.specs import GroupBySpec
 from tideglass.plan.windows import Window, kernel_of
 
@@ -82,6 +87,22 @@ class WindowKernel(Protocol):
         ...
 
 
+class StampedKernel(WindowKernel, Protocol):
+    """A kernel whose results may have the time of an element (`plan.output_timestamp`)."""
+
+    def stamped_with(self, chosen: OutputTimestamp) -> StampedKernel:
+        """The same kernel with another time of its results; its partials have the cell `FIRST`."""
+        ...
+
+    def stamps(self, closed: pa.Table) -> Ints:
+        """The time of each result in ticks. closed: what `advance` returned."""
+        ...
+
+    def held(self, progress: Progress, log: BucketLog) -> pa.Table:
+        """Rows `$ts`, and `$substream` if there are any: no later result has an earlier time."""
+        ...
+
+
 class WindowAggregate:
     """The rows of one GROUP BY; with `spec.substreams` each closes by the watermark of its `$substream`."""
 
@@ -95,7 +116,13 @@ class WindowAggregate:
     def _kernel(self, window: Window, scope: tuple[str, ...]) -> WindowKernel:
         module, name = kernel_of(window).split(".")
         kernel = getattr(import_module(f"tideglass.operators.windows.{module}"), name)
-        return kernel.of(window, scope, self.spec.keys, self.spec.substreams)
+        made = kernel.of(window, scope, self.spec.keys, self.spec.substreams)
+        return made.stamped_with(self.spec.output_timestamp) if self._stamped else made
+
+    @property
+    def _stamped(self) -> bool:
+        """Whether results have the time of an element."""
+        return self.spec.output_timestamp is not OutputTimestamp.END_OF_WINDOW
 
     def partial(self, rows: pa.Table, on_failure: OnFailure | None = None) -> pa.Table:
         """Rows of one chunk as partial aggregates: one row per window, piece of time and group.
@@ -113,6 +140,8 @@ class WindowAggregate:
         if not cells.sql:
             # nothing but keys is asked for, and still the group must show
             cells = Cells(rows, self.spec.aggregates, count_rows=True)
+        if self._stamped:
+            cells.sql[FIRST] = f"min({quoted(SYSTEM_TIMESTAMP)})"
         parts = [self._partial(number, cells) for number in range(len(self.spec.windows))]
         return stack(parts, self.spec.all_keys)
 
@@ -132,10 +161,10 @@ class WindowAggregate:
         """Adds partials to the state and closes what `progress` allows.
 
         No row of `partials` may be before the watermark of an earlier call. Returns rows as described in
-        `results`, by ($ts, window, canonical key): `$ts` and `$arrival` the window's end, keys,
-        aggregates, `$window` if the windows have ids, `$substream` with substreams. Raises EvaluationError
-        for a group without a result, such as a sum that overflows; with `on_failure` such groups are
-        reported there and left out.
+        `results`, by (end, window, canonical key): `$arrival` the window's end, `$ts` too unless the spec
+        names another time, keys, aggregates, `$window` if the windows have ids, `$substream` with
+        substreams. Raises EvaluationError for a group without a result, such as a sum that overflows; with
+        `on_failure` such groups are reported there and left out.
         """
         previous = Progress.from_bytes(state.get(_PROGRESS))
         closed: list[pa.Table] = []
@@ -143,7 +172,7 @@ class WindowAggregate:
             log = self._log(number, kernel, state)
             own = [part for table in partials if (part := self._of_window(table, number, kernel)).num_rows]
             for table in kernel.advance(own, previous, progress, log):
-                closed.append(table.append_column(WINDOW, pa.array(np.full(table.num_rows, number, np.int8))))
+                closed.append(self._closed(table, number, kernel))
             log.save()
         encoded = progress.to_bytes()
         if state.get(_PROGRESS) != encoded:
@@ -152,11 +181,36 @@ class WindowAggregate:
 
     def holds(self, state: State, progress: Progress, reached: Progress) -> tuple[Hold, ...]:
         """The windows that are open after `advance`; `reached`: the progress of their rows."""
-        return tuple(
-            hold
+        found: list[Hold] = []
+        for number, kernel in enumerate(self._kernels):
+            log = self._log(number, kernel, state)
+            for hold in kernel.holds(progress, log):
+                if self._stamped:
+                    stamps = cast("StampedKernel", kernel).held(progress, log)[SYSTEM_TIMESTAMP].to_numpy()
+                    oldest_ticks = int(stamps.min(initial=AFTER_ALL_TICKS))
+                    holding = oldest_ticks <= reached.watermark_ticks
+                    hold = replace(hold, oldest_ticks=oldest_ticks, holds_watermark=holding)
+                found.append(hold)
+        return tuple(found)
+
+    def _closed(self, table: pa.Table, number: int, kernel: WindowKernel) -> pa.Table:
+        if self._stamped:
+            stamps = pa.array(cast("StampedKernel", kernel).stamps(table))
+            table = table.set_column(table.column_names.index(FIRST), FIRST, stamps)
+        return table.append_column(WINDOW, pa.array(np.full(table.num_rows, number, np.int8)))
+
+    def output_progress(self, progress: Progress, state: State) -> Progress:
+        """The progress of the result, once `advance` has taken the batch: no later row is before it.
+
+        The end of a window needs no hold; an element of an open window does (`asa.md` 11.4).
+        """
+        if not self._stamped:
+            return progress
+        waiting = [
+            cast("StampedKernel", kernel).held(progress, self._log(number, kernel, state))
             for number, kernel in enumerate(self._kernels)
-            for hold in kernel.holds(progress, self._log(number, kernel, state))
-        )
+        ]
+        return held_back(progress, waiting, self.spec.substreams, state)
 
     def _log(self, number: int, kernel: WindowKernel, state: State) -> BucketLog:
         grouping = kernel.grouping
@@ -183,9 +237,10 @@ class WindowAggregate:
         places, hashes = self._order(table, keys)
         table = table.take(pa.array(places))
         ends = flat(table[END])
+        stamps = flat(table[FIRST]) if self._stamped else ends
         zero = pa.array(np.zeros(table.num_rows, np.int64))
         columns: list[tuple[pa.Field, Any]] = [
-            (field(SYSTEM_TIMESTAMP, Type.DATETIME), ends),
+            (field(SYSTEM_TIMESTAMP, Type.DATETIME), stamps),
             (field(ARRIVAL, Type.DATETIME), ends),
             (field(INPUT, Type.BIGINT), zero),
             (field(PARTITION, Type.BIGINT), zero),
@@ -235,4 +290,5 @@ class WindowAggregate:
         schema = [field(END, Type.DATETIME), pa.field(WINDOW, pa.int8())]
         schema += [field(name, Type.NULL) for name in self.spec.keys]
         schema += [pa.field(SUBSTREAM, pa.string())] if self.spec.substreams else []
+        schema += [pa.field(FIRST, pa.int64())] if self._stamped else []
         return pa.schema(schema).empty_table()

@@ -8,7 +8,8 @@ snapshot is the window of one tick (`asa.md` 3.2, 3.3, 3.6).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from tideglass.operators.aggregates.grouping import GroupKeys, stack
 from tideglass.operators.holds import Component, Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import BucketLog
+from tideglass.operators.windows.open_elements import FIRST, OpenElements
+from tideglass.plan.output_timestamp import OutputTimestamp
 from tideglass.plan.windows import Hopping, Snapshot
 
 TIME = "$time"  # int64 ticks of a partial: end of its pane; or the one instant of its rows
@@ -44,6 +47,7 @@ class PaneWindow:
     offset_ticks: the ends are multiples of the hop plus this
     keys: columns of the grouping keys
     substreams: rows have `$substream`
+    output_timestamp: the time of a result
     """
 
     size_ticks: int
@@ -51,6 +55,7 @@ class PaneWindow:
     offset_ticks: int
     keys: tuple[str, ...]
     substreams: bool
+    output_timestamp: OutputTimestamp = OutputTimestamp.END_OF_WINDOW
 
     @classmethod
     def of(
@@ -60,6 +65,10 @@ class PaneWindow:
         if isinstance(window, Snapshot):
             return cls(1, 1, 0, keys, substreams)
         return cls(window.size_ticks, window.hop_ticks, window.offset_ticks, keys, substreams)
+
+    def stamped_with(self, chosen: OutputTimestamp) -> PaneWindow:
+        """The same kernel with another time of its results; its partials have the cell `FIRST`."""
+        return replace(self, output_timestamp=chosen)
 
     @property
     def own_columns(self) -> tuple[str, ...]:
@@ -133,6 +142,12 @@ class PaneWindow:
             closed = self._close(stack(tables, self.keys), previous, progress)
         done = [bucket for bucket in log.buckets() if self._is_done(bucket, progress)]
         log.drop(done)
+        if self.output_timestamp is not OutputTimestamp.END_OF_WINDOW:
+            elements = OpenElements(log, self.substreams)
+            if rows is not None:
+                elements.add(rows, FIRST)
+            elements.keep(partial(self._alive, progress=progress))
+            elements.save()
         if rows is not None:
             alive = self._alive(rows, progress)
             kept = rows if alive.all() else rows.filter(pa.array(alive))
@@ -152,6 +167,30 @@ class PaneWindow:
 
     def _bucket_end(self, bucket: int) -> int:
         return bucket * self._bucket_ticks + self._zero_ticks
+
+    def stamps(self, closed: pa.Table) -> Ints:
+        """The time of each result; for the end of the window, its `$end`."""
+        ends = closed[END].to_numpy()
+        match self.output_timestamp:
+            case OutputTimestamp.END_OF_WINDOW:
+                return ends
+            case OutputTimestamp.FIRST_ELEMENT:
+                return closed[FIRST].to_numpy()
+            case OutputTimestamp.FIRST_AFTER_WINDOW_BEFORE:
+                return self._after_window_before(closed[FIRST].to_numpy(), ends)
+
+    def held(self, progress: Progress, log: BucketLog) -> pa.Table:
+        """The earliest time of a later result, by piece of time that is in an open window."""
+        elements = OpenElements(log, self.substreams)
+        table = elements.table
+        if self.output_timestamp is OutputTimestamp.FIRST_ELEMENT:
+            return table
+        first_open = self._end_from(np.maximum(table[TIME].to_numpy(), progress.of_rows(table)))
+        return elements.stamped(self._after_window_before(table[SYSTEM_TIMESTAMP].to_numpy(), first_open))
+
+    def _after_window_before(self, first_ticks: Ints, ends_ticks: Ints) -> Ints:
+        """The first element, or else the first instant after the end of the window before."""
+        return np.maximum(first_ticks, ends_ticks - self.hop_ticks + 1)
 
     def _is_done(self, bucket: int, progress: Progress) -> bool:
         return self._end_to(self._bucket_end(bucket) + self.size_ticks - 1) < progress.watermark_ticks

@@ -16,7 +16,7 @@ partial without content that knows the chain's last row and first interval.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,9 @@ from tideglass.operators.holds import Component, Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.operators.windows.hopping import END, TIME
+from tideglass.operators.windows.open_elements import FIRST, OpenElements
 from tideglass.operators.windows.sliding import NEXT
+from tideglass.plan.output_timestamp import OutputTimestamp
 from tideglass.plan.windows import Session
 
 LAST = "$last"  # int64 ticks: last row of a mini session; its first is `$time`
@@ -68,6 +70,7 @@ class SessionWindow:
     scope: each combination of these columns has sessions of its own
     keys: columns of the grouping keys
     substreams: rows have `$substream`
+    output_timestamp: the time of a result
     """
 
     timeout_ticks: int
@@ -75,6 +78,7 @@ class SessionWindow:
     scope: tuple[str, ...]
     keys: tuple[str, ...]
     substreams: bool
+    output_timestamp: OutputTimestamp = OutputTimestamp.END_OF_WINDOW
 
     @property
     def _plain(self) -> tuple[str, ...]:
@@ -90,6 +94,10 @@ class SessionWindow:
         cls, window: Session, scope: tuple[str, ...], keys: tuple[str, ...], substreams: bool
     ) -> SessionWindow:
         return cls(window.timeout_ticks, window.max_duration_ticks, scope, keys, substreams)
+
+    def stamped_with(self, chosen: OutputTimestamp) -> SessionWindow:
+        """The same kernel with another time of its results; its partials have the cell `FIRST`."""
+        return replace(self, output_timestamp=chosen)
 
     @property
     def own_columns(self) -> tuple[str, ...]:
@@ -160,6 +168,7 @@ class SessionWindow:
         if next_ticks >= progress.furthest_ticks:
             if rows is not None:
                 log.append(rows, self._buckets(rows))
+                self._note_elements(rows, log)
             log.put_ticks(NEXT, next_ticks)
             return []
         buckets = log.buckets()
@@ -180,6 +189,7 @@ class SessionWindow:
         log.append(added, self._buckets(added))
         remaining = stack([everything.filter(pa.array(~gone)), carries], self.all_keys)
         self._merge_buckets(log, remaining)
+        self._note_elements(remaining, log, anew=True)
         log.put_ticks(NEXT, self._earliest_end(remaining))
         return closed
 
@@ -190,6 +200,31 @@ class SessionWindow:
             return ()
         due_ticks = next_ticks if next_ticks >= progress.watermark_ticks else None
         return (Hold(Component.STATE, "open sessions", next_ticks, log.rows_held, due_ticks),)
+
+    def stamps(self, closed: pa.Table) -> Ints:
+        """The time of each result; for the end of the window, its `$end`."""
+        at_end = self.output_timestamp is OutputTimestamp.END_OF_WINDOW
+        return closed[END if at_end else FIRST].to_numpy()
+
+    def held(self, progress: Progress, log: BucketLog) -> pa.Table:
+        """The first element of the open sessions, by substream."""
+        return OpenElements(log, self.substreams).table
+
+    def _note_elements(self, rows: pa.Table, log: BucketLog, anew: bool = False) -> None:
+        """Keeps the first elements of partials. anew: there are no others."""
+        if self.output_timestamp is OutputTimestamp.END_OF_WINDOW:
+            return
+        elements = OpenElements(log, self.substreams)
+        found = rows.filter(rows[CARRIED].is_null()).select([TIME, *self._plain])
+        everywhere = pa.array(
+            np.zeros(found.num_rows, np.int64)
+        )  # one piece of time: any of them may be open
+        found = found.rename_columns([FIRST, *self._plain]).append_column(TIME, everywhere)
+        if anew:
+            elements.replace(found, FIRST)
+        else:
+            elements.add(found, FIRST)
+        elements.save()
 
     def _merge_buckets(self, log: BucketLog, remaining: pa.Table) -> None:
         """Rewrites everything as mini sessions once that at least halves it; it was just read anyway."""
