@@ -20,11 +20,12 @@ from oracle.strategies import (
     settings,
     without_mixed_text,
 )
-from support.against_oracle import check_event_by_event, check_rows, reproducible
+from support.against_oracle import check_event_by_event, check_rows, played, reproducible
 from support.cases import Case, case_paths, load
 from support.depth import depth
 from support.harness import manners
 from support.joins import bounds
+from support.watermark_laws import breaches_of
 
 STAMPS = ["first element", "first element", "first element after the window before", "end of window"]
 AT = "System.Timestamp() AS at"
@@ -94,6 +95,16 @@ def joins(draw: st.DrawFn) -> Trial:
 @examples(reproducible, max_examples=depth(60))
 def test_stamped_results_are_the_oracles_in_any_batches_and_restarts(trial: Trial, manner: Any) -> None:
     check_rows(trial, manner)
+
+
+@given(st.one_of(windows_over_windows(), joins()), manners())
+@examples(reproducible, max_examples=depth(30))
+def test_what_holds_the_watermark_of_stamped_results_is_reported(trial: Trial, manner: Any) -> None:
+    came = played(trial, manner)
+    if came is not None:
+        topology = came.compiled.topology
+        breaches = breaches_of(topology, came.reports, substreams=False)
+        assert [each for each in breaches if "due before they begin" not in each] == []
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.expected], ids=lambda case: case.name)

@@ -129,8 +129,8 @@ class IntervalJoin:
         """The rows of both sides that a later row may match; `reached`: the progress of the result.
 
         A left row of a LEFT JOIN is due when it comes out alone. Its stamp may be before the watermark, since
-        a unit of DATEDIFF ends later: then it holds the output watermark. Rows of the side whose element is the
-        time of a pair hold it as long as they may match.
+        a unit of DATEDIFF ends later: then it holds the output watermark. Rows of the side whose element is
+        the time of a pair hold it as long as they may match.
         """
         logs = self._logs(state)
         holds: list[Hold] = []

@@ -21,7 +21,6 @@ from tideglass.core.columns import coded_text
 from tideglass.core.failing_rows import OnFailure, of_sound_rows
 from tideglass.core.iso import flat
 from tideglass.core.sql import query, quoted
-from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import (
     ARRIVAL,
     INPUT,
@@ -185,9 +184,9 @@ class WindowAggregate:
         for number, kernel in enumerate(self._kernels):
             log = self._log(number, kernel, state)
             for hold in kernel.holds(progress, log):
-                if self._stamped:
-                    stamps = cast("StampedKernel", kernel).held(progress, log)[SYSTEM_TIMESTAMP].to_numpy()
-                    oldest_ticks = int(stamps.min(initial=AFTER_ALL_TICKS))
+                stamps = self._held(kernel, progress, log)
+                if stamps is not None and stamps.num_rows:
+                    oldest_ticks = int(stamps[SYSTEM_TIMESTAMP].to_numpy().min())
                     holding = oldest_ticks <= reached.watermark_ticks
                     hold = replace(hold, oldest_ticks=oldest_ticks, holds_watermark=holding)
                 found.append(hold)
@@ -207,10 +206,15 @@ class WindowAggregate:
         if not self._stamped:
             return progress
         waiting = [
-            cast("StampedKernel", kernel).held(progress, self._log(number, kernel, state))
+            held
             for number, kernel in enumerate(self._kernels)
+            if (held := self._held(kernel, progress, self._log(number, kernel, state))) is not None
         ]
         return held_back(progress, waiting, self.spec.substreams, state)
+
+    def _held(self, kernel: WindowKernel, progress: Progress, log: BucketLog) -> pa.Table | None:
+        """The earliest times of later results; None where they have the end of their window."""
+        return cast("StampedKernel", kernel).held(progress, log) if self._stamped else None
 
     def _log(self, number: int, kernel: WindowKernel, state: State) -> BucketLog:
         grouping = kernel.grouping
