@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "project": {"core", "functions", "plan", "bind", "connect"},
     "compile": {"core", "lang", "plan", "bind", "project"},
     "job": {"core", "plan", "bind", "compile", "connect", "engine", "ingress", "spark", "project"},
-    "telemetry": {"core", "job"},
+    "telemetry": {"core", "spark", "job"},
     "simulate": {"core", "plan", "connect", "evaluate", "ingress", "project", "job"},
     "api": {"project", "job", "telemetry"},
     "page": {"core", "job", "telemetry"},

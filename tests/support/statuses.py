@@ -58,6 +58,7 @@ def full_status(**changes: object) -> Status:
                     "InputEvents": 98,
                     "DeserializationError": 2,
                     "InputEventBytes": 5000,
+                    "InputEventsSourcesPerSecond": 100,
                     "LateInputEvents": 3,
                     "DroppedOrAdjustedEvents": 5,
                 },

@@ -195,7 +195,7 @@ def test_several_jobs_share_one_exposition():
 
 def test_the_endpoint_answers_with_the_newest_status():
     newest = NewestStatus()
-    with serving(newest, 0) as port:
+    with serving(newest.all, 0) as port:
         url = f"http://127.0.0.1:{port}/metrics"
         with urlopen(url) as before:
             assert before.read() == b""
@@ -207,7 +207,7 @@ def test_the_endpoint_answers_with_the_newest_status():
 
 
 def test_a_port_that_is_taken_is_named():
-    with serving(NewestStatus(), 0) as port:
+    with serving(NewestStatus().all, 0) as port:
         taken = pytest.raises(TideglassError, match=f"127.0.0.1:{port}")
-        with taken, serving(NewestStatus(), port):
+        with taken, serving(NewestStatus().all, port):
             pass

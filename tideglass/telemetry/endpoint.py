@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -22,18 +22,22 @@ class NewestStatus:
 
     found: list[Status] = field(default_factory=list[Status])
 
+    def all(self) -> list[Status]:
+        """The newest status; none before the first."""
+        return self.found
+
     def __call__(self, status: Status) -> None:
         self.found = [status]
 
 
 @contextmanager
-def serving(newest: NewestStatus, port: int, host: str = LOCALHOST) -> Generator[int]:
-    """While this lasts, answer scrapes with the newest status. Yields the port, which is chosen for port 0.
+def serving(statuses: Callable[[], Iterable[Status]], port: int, host: str = LOCALHOST) -> Generator[int]:
+    """While this lasts, answer scrapes with the newest statuses. Yields the port, which is chosen for port 0.
 
     Raises TideglassError where nobody can listen there.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(StatusCollector(lambda: newest.found))
+    registry.register(StatusCollector(statuses))
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:

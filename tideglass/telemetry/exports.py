@@ -23,7 +23,7 @@ class Exports:
 
     port: int | None = None
     host: str = "127.0.0.1"
-    file: Path | None = None
+    file: Path | str | None = None
 
 
 #: Exports of a run without any.
@@ -50,12 +50,12 @@ def observers(directory: JobDirectory, exports: Exports) -> Generator[Observers]
         if exports.file is not None:
             from tideglass.telemetry.json_lines import JsonLines
 
-            found.append(JsonLines.to(exports.file))
+            found.append(JsonLines.to(Path(exports.file)))
         if exports.port is not None:
             from tideglass.telemetry.endpoint import NewestStatus, serving
 
             newest = NewestStatus()
-            port = stack.enter_context(serving(newest, exports.port, exports.host))
+            port = stack.enter_context(serving(newest.all, exports.port, exports.host))
             found.append(newest)
             url = f"http://{exports.host}:{port}/metrics"
         yield Observers(found, url)

@@ -36,7 +36,7 @@ def json_line(status: Status) -> str:
 
 
 class JsonLines:
-    """Writes the metrics of a run to a file; called with every status of it.
+    """Writes the metrics of a run, or of several, to a file; called with every status of them.
 
     path: of the file; it is put aside as `<name>.1` at `most_bytes`.
     interval_seconds: how far apart lines are at least; the end of the run has a line in any case.
@@ -47,7 +47,7 @@ class JsonLines:
     ) -> None:
         self._file = RotatedLines(path, most_bytes)
         self._interval_seconds = interval_seconds
-        self._written_seconds: float | None = None
+        self._written_seconds: dict[str, float] = {}
 
     @staticmethod
     def to(path: Path) -> JsonLines:
@@ -66,8 +66,8 @@ class JsonLines:
         """Add a line if it is time. Raises OSError where the file cannot be written."""
         now = unix_seconds(status.updated) or 0.0
         over = status.state in (JobState.STOPPED, JobState.FAILED)
-        last = self._written_seconds
+        last = self._written_seconds.get(status.job)
         if not over and last is not None and now - last < self._interval_seconds:
             return
-        self._written_seconds = now
+        self._written_seconds[status.job] = now
         self._file.append([json_line(status)])

@@ -124,17 +124,17 @@ def observed_metrics(of: StreamingQuery | DataFrame) -> list[Observed]:
                 "metrics are kept for outputs of tideglass.query over finished DataFrames, and for streaming "
                 "queries\n  hint: of a stream give the StreamingQuery that start() returned"
             )
-        found |= _read(observation.get)
+        found |= read(observation.get)
     else:
         for progress in of.recentProgress:
             row = progress.observedMetrics.get(NAME)
             if row is not None:
-                found |= _read(row.asDict())
+                found |= read(row.asDict())
     return list(found.values())
 
 
-def _read(values: Mapping[str, Any]) -> dict[str, Observed]:
-    """The readers that gave a report."""
+def read(values: Mapping[str, Any]) -> dict[str, Observed]:
+    """The readers that gave a report, by their names; values: what Spark observed of one batch."""
     result: dict[str, Observed] = {}
     for name, value in values.items():
         label = name.removesuffix(".input")
