@@ -13,54 +13,16 @@ from typing import Any
 import pytest
 
 from support.job_in_process import Clock, Folder, RunInProcess
+from support.staged import COUNTS, causes, event, minute, text_of, the
+from support.times import ticks_of
+from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.ingress.decisions import Counters
 from tideglass.ingress.reports import HeldBy
 from tideglass.job.diagnosis.diagnose import diagnose_directory
-from tideglass.job.diagnosis.finding import Diagnosis, Finding, Severity
+from tideglass.job.diagnosis.finding import Severity
 from tideglass.job.diagnosis.input_causes import CAUSE_OF, KEPT
 from tideglass.job.diagnosis.watermark_causes import RULES
-
-COUNTS = """
-SELECT device, COUNT(*) AS n, System.Timestamp() AS at INTO counts
-FROM events TIMESTAMP BY t GROUP BY device, TumblingWindow(second, 10)
-"""
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
-
-
-def event(clock: Clock, seconds: float, arrived: float | None = None, **fields: Any) -> dict[str, Any]:
-    """An event of so many seconds from now, which arrives at its time unless another is named."""
-    at = clock.iso(seconds)
-    return {
-        "device": "a",
-        "v": 1,
-        "t": at,
-        "arrived": at if arrived is None else clock.iso(arrived),
-        **fields,
-    }
-
-
-def minute(clock: Clock, **fields: Any) -> list[dict[str, Any]]:
-    """An event a second over the last minute."""
-    return [event(clock, -60 + second, **fields) for second in range(60)]
-
-
-def causes(found: Diagnosis) -> list[str]:
-    return [each.cause for each in found.findings]
-
-
-def the(cause: str, found: Diagnosis) -> Finding:
-    """The one finding of a cause."""
-    (finding,) = [each for each in found.findings if each.cause == cause]
-    return finding
-
-
-def text_of(finding: Finding) -> str:
-    return "\n".join([finding.text, *finding.evidence, finding.remedy])
-
+from tideglass.job.start.decision import StartMode
 
 # ---------------------------------------------------------------- the input
 
@@ -132,6 +94,40 @@ def test_7_deserialization_errors(tmp_path: Path, clock: Clock) -> None:
     assert "of input events cannot be read" in finding.text
 
 
+# ---------------------------------------------------------------- catching up
+
+
+def test_15_a_job_that_catches_up(tmp_path: Path, clock: Clock) -> None:
+    query = COUNTS.replace("second, 10", "hour, 10")
+    project = Folder(tmp_path, query, 5)
+    for _ in range(4):
+        clock.go_on(60)
+        project.put(0, minute(clock))
+    with RunInProcess(project.job(batch_bytes=6000)) as run:
+        run.batch()
+        run.report()
+        found = diagnose_directory(run.directory)
+    finding = the("CATCHING_UP", found)
+    assert (finding.severity, found.healthy) == (Severity.WAITING, True)
+    assert re.search(
+        r"output counts waits: the job is catching up from .*, \d+% is read, about", finding.text
+    )
+
+
+def test_15_a_job_that_starts_at_a_time_emits_nothing_before_it(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS, 5)
+    project.put(0, minute(clock))
+    at_ticks = ticks_of(clock.iso(600)) // TICKS_PER_SECOND * TICKS_PER_SECOND
+    job = project.job(start_mode=StartMode.TIME, start_at_ticks=at_ticks, accept_partial=True)
+    with RunInProcess(job) as run:
+        run.batches()
+        run.report()
+        found = diagnose_directory(run.directory)
+    finding = the("OUTPUT_STARTS_LATER", found)
+    assert finding.output == "counts"
+    assert finding.severity is Severity.WAITING
+
+
 # ---------------------------------------------------------------- the run
 
 
@@ -168,7 +164,11 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import pytest
+from support.staged import COUNTS, JOIN, causes, event, minute, of_a_minute, text_of, the
 from support.job_in_process import Clock, Folder, RunInProcess
+from support.times import ticks_of
+from tideglass.core.errors import OutputError
+from tideglass.core.time import TICKS_PER_SECOND
 clock = Clock(pytest.MonkeyPatch())
 project = Folder(Path(sys.argv[1]), sys.argv[2], late_seconds=5)
 project.put(0, [{"device": "a", "t": clock.iso(n - 60), "arrived": clock.iso(n - 60)} for n in range(60)])
@@ -218,5 +218,5 @@ def test_the_page_of_causes_lists_every_cause_and_no_other() -> None:
     table = (root / "docs/why.md").read_text().partition("## The causes")[2]
     first_cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     listed = {name for cell in first_cells for name in re.findall(r"`([A-Z_]+)`", cell)}
-    words = {"PROBLEM", "WARNING", "WAITING", "WHERE", "HAVING"}
+    words = {"PROBLEM", "WARNING", "WAITING", "WHERE", "HAVING", "NO_SNAPSHOT", "REFERENCE_NOT_FOUND"}
     assert made - words == listed
