@@ -50,7 +50,7 @@ from tideglass.ingress.observed import buffer_holds, reader_report
 from tideglass.ingress.offending import OffendingEvents
 from tideglass.ingress.partition_time import Ingress, watermarks
 from tideglass.ingress.policies import apply_policies, estimated_arrival_ticks, idle_until
-from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport
+from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport, ReaderReport
 from tideglass.operators.progress import Progress, partition_name
 from tideglass.operators.state.reorder import released_up_to
 from tideglass.operators.state.store import MemoryState
@@ -151,6 +151,29 @@ class ScanState:
     def has_events(self) -> bool:
         """Whether any event has arrived."""
         return self.last_arrival_ticks != BEFORE_ALL_TICKS
+
+    def report(self, input_name: str, partition_name: str, *, final: bool) -> PartitionReport:
+        """The totals of the partition, and the counters and watermark of each reader."""
+        return PartitionReport(
+            input_name,
+            partition_name,
+            rejected=self.totals.rejected,
+            bytes=self.totals.bytes,
+            next_offset=self.next_offset,
+            failed=self.failed,
+            readers=tuple(
+                ReaderReport(
+                    id_,
+                    ingress.counters,
+                    ingress.watermark_ticks,
+                    ingress.last_arrival_ticks,
+                    len(ingress.substreams),
+                    final,
+                )
+                for id_, ingress in self.ingress.items()
+            ),
+            sources=self.totals.sources,
+        )
 
     def to_bytes(self) -> bytes:
         parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}
@@ -318,21 +341,15 @@ class Scan:
         waiting = {number: table for number, table in held.items() if table.num_rows}
         after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
         result.rows = self._rows_of_batch(counts, events, released)
-        report = PartitionReport(
-            self.input_name,
-            partition_name,
-            rejected=totals.rejected,
-            bytes=totals.bytes,
+        report = replace(
+            after.report(self.input_name, partition_name, final=final),
             errors=tuple(errors[:MOST_ERRORS]),
-            next_offset=next_offset,
-            failed=failed,
             readers=tuple(
                 reader_report(r, ingress[r.id], self._kept_of(r, waiting), final=final) for r in self.readers
             ),
             quiet_until_ticks=quiet_until_ticks,
             idle_held=idle_held,
             operators=self._stage.reports(result, _no_state, known, buffer_holds(self._kept_by_op(waiting))),
-            sources=totals.sources,
             offending=tuple(found for each in offending.values() for found in each.found.values()),
         )
         exchange.report(PARTITION_REPORT.body(report))
