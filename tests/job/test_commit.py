@@ -14,6 +14,7 @@ from support.begun import Bench
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.core.failing_rows import Failed
 from tideglass.core.time import TICKS_PER_SECOND
+from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.reports import STAGE_REPORT, StageReport
 from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport, ReaderReport
@@ -95,7 +96,8 @@ class World:
             readers=(ReaderReport(0, watermark_ticks=watermark_ticks),),
             quiet_until_ticks=watermark_ticks,
         )
-        table = pa.table({"n": list(range(read - BATCH, read))})
+        offsets = list(range(read - BATCH, read))
+        table = pa.table({"n": offsets, SYSTEM_TIMESTAMP: offsets})
         kind, body = TaskSink(self.job.outputs).put("many", table, f"sender-{number}")
         staged = [Message(0, 1, kind, 0, "s", body)] if rows else []
         failed = StageReport(1, 0, {3: Failed(number + 1, "it failed")})

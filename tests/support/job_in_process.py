@@ -33,6 +33,7 @@ from tideglass.job.plan import plan_job
 from tideglass.job.progress.restore import restore
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.reporter import Reporter
+from tideglass.job.report.run_view import RunView
 from tideglass.job.start.begin import begin
 from tideglass.operators.state.store import MemoryState
 from tideglass.project.project import load_project
@@ -147,10 +148,13 @@ class RunInProcess:
         directory.stop.unlink(missing_ok=True)
         setup = begin(job, directory, no_broker)
         metrics = Metrics()
-        self.reporter = self._stack.enter_context(Reporter(job.name, directory, setup, metrics))
+        view = RunView.of(job, setup.plan.generation)
+        self.reporter = self._stack.enter_context(Reporter(job.name, directory, setup, metrics, view))
         self.committer = Committer.of(job, self.reporter)
         with self.reporter.changing():
-            restore(metrics, setup, self.committer.generation, self.committer.inputs, {})
+            readers = job.compiled.topology.readers
+            restore(metrics, setup, self.committer.generation, self.committer.inputs, {}, readers)
+            view.restored(metrics)
         topology = job.compiled.topology
         stored = str(directory.reference)
         references = JournaledReferences(
@@ -189,6 +193,8 @@ class RunInProcess:
             self.reporter.running()
             return False
         self._log(end)
+        if self.reporter.view is not None:
+            self.reporter.view.began(self.number)
         messages: list[Message] = []
         for partition in self.reader.partitions(self.offset, end):
             for body in self.reader.read(partition):
@@ -227,6 +233,7 @@ class RunInProcess:
         """What Spark would have logged before the batch."""
         offsets = self.committer.checkpoint / "offsets"
         offsets.mkdir(parents=True, exist_ok=True)
+        (self.committer.checkpoint / "metadata").write_text('{"id":"x"}')
         (offsets / str(self.number)).write_text(f"v1\n{{}}\n{json.dumps(end)}")
 
 

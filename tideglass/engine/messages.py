@@ -9,8 +9,8 @@
     SUBSTREAMS  SendOp id         Arrow table (substream, watermark_ticks): those ahead of that watermark
     KNOWN       -                 KNOWN_SNAPSHOTS: snapshots of each reference input that count
     ROWS        output ordinal    Arrow table: result rows
-    RECORDS     output ordinal    number of rows in 8 bytes, then an Arrow table: messages for a broker
-    STAGED      output ordinal    number of rows in 8 bytes, then what the output's `stage` made
+    RECORDS     output ordinal    head, then an Arrow table: messages for a broker
+    STAGED      output ordinal    head, then what the output's `stage` made
     WITHHELD    -                 none: the batch reads only what was read before, its rows are not emitted
     REPORT      level of sender   PARTITION_REPORT of level 0 (`ingress.reports`), else STAGE_REPORT
     PROFILE     level of sender   TASK_PROFILE (`engine.profiled`)
@@ -20,7 +20,7 @@ DATA, WATERMARK, SUBSTREAMS and KNOWN are for one key group of one level; a leve
 later one.
 CHUNK, END and REPLAYED exist only where the scan is no part of the source: with inputs that are DataFrames;
 there an ingress, too, gets KNOWN, when it changes. The chunk of RECORDS goes to the broker from where
-it lies; the driver gets their number.
+it lies; the driver gets the head: the number of rows and the newest of their times, 8 bytes each.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Known
 from tideglass.plan.topology import Topology
 
-#: Bytes of the number of rows in the body of RECORDS and STAGED.
-RECORDS_HEAD = 8
+#: Bytes of the head in the body of RECORDS and STAGED.
+RECORDS_HEAD = 16
 
 
 WATERMARKS: Plain[Mapping[int, int]] = Plain(Mapping[int, int])
@@ -85,13 +85,20 @@ class Message:
     body: bytes
 
 
-def records_body(rows: int, chunk: bytes) -> bytes:
-    """The body of RECORDS and STAGED. Its first eight bytes are enough for `records_count`."""
-    return rows.to_bytes(RECORDS_HEAD, "little") + chunk
+def records_body(rows: int, newest_ticks: int, chunk: bytes) -> bytes:
+    """The body of RECORDS and STAGED. Its head is enough for `records_count` and `records_newest_ticks`.
+
+    newest_ticks: the latest time (System.Timestamp) of the rows.
+    """
+    return rows.to_bytes(8, "little") + newest_ticks.to_bytes(8, "little", signed=True) + chunk
 
 
 def records_count(body: bytes) -> int:
-    return int.from_bytes(body[:RECORDS_HEAD], "little")
+    return int.from_bytes(body[:8], "little")
+
+
+def records_newest_ticks(body: bytes) -> int:
+    return int.from_bytes(body[8:RECORDS_HEAD], "little", signed=True)
 
 
 def failure(topology: Topology, sender: str, error: EvaluationError) -> Message:

@@ -50,7 +50,7 @@ from tideglass.ingress.observed import buffer_holds, reader_report
 from tideglass.ingress.offending import OffendingEvents
 from tideglass.ingress.partition_time import Ingress, watermarks
 from tideglass.ingress.policies import apply_policies, estimated_arrival_ticks, idle_until
-from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport, ReaderReport
+from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport
 from tideglass.operators.progress import Progress, partition_name
 from tideglass.operators.state.reorder import released_up_to
 from tideglass.operators.state.store import MemoryState
@@ -142,6 +142,25 @@ class ScanState:
             }
         )
 
+    def report(
+        self, readers: Sequence[Reader], input_name: str, partition_name: str, *, final: bool
+    ) -> PartitionReport:
+        """What the scan has reported of the partition before; of the rows it keeps nothing is known."""
+        return PartitionReport(
+            input_name,
+            partition_name,
+            rejected=self.totals.rejected,
+            bytes=self.totals.bytes,
+            next_offset=self.next_offset,
+            failed=self.failed,
+            readers=tuple(
+                reader_report(reader, self.ingress[reader.id], (), final=final)
+                for reader in readers
+                if reader.id in self.ingress
+            ),
+            sources=self.totals.sources,
+        )
+
     @property
     def last_arrival_ticks(self) -> int:
         """When the newest event arrived; BEFORE_ALL_TICKS for none yet."""
@@ -151,29 +170,6 @@ class ScanState:
     def has_events(self) -> bool:
         """Whether any event has arrived."""
         return self.last_arrival_ticks != BEFORE_ALL_TICKS
-
-    def report(self, input_name: str, partition_name: str, *, final: bool) -> PartitionReport:
-        """The totals of the partition, and the counters and watermark of each reader."""
-        return PartitionReport(
-            input_name,
-            partition_name,
-            rejected=self.totals.rejected,
-            bytes=self.totals.bytes,
-            next_offset=self.next_offset,
-            failed=self.failed,
-            readers=tuple(
-                ReaderReport(
-                    id_,
-                    ingress.counters,
-                    ingress.watermark_ticks,
-                    ingress.last_arrival_ticks,
-                    len(ingress.substreams),
-                    final,
-                )
-                for id_, ingress in self.ingress.items()
-            ),
-            sources=self.totals.sources,
-        )
 
     def to_bytes(self) -> bytes:
         parts = {f"ingress {id_}": ingress.to_bytes() for id_, ingress in self.ingress.items()}

@@ -56,6 +56,7 @@ from tideglass.job.progress.replay import (
 )
 from tideglass.job.progress.restore import is_read_again, positions_after
 from tideglass.job.progress.topic_progress import TopicProgress
+from tideglass.job.report.batch_times import Moment, utc_milliseconds_text
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
 from tideglass.job.report.reporter import Reporter
@@ -136,6 +137,8 @@ class Committer:
     def commit(self, number: int, messages: Sequence[Message]) -> None:
         """Commit a batch. number: Spark's of the batch. messages: those for the driver."""
         batch = BatchCommit(self, number, messages)
+        if self.reporter.view is not None:
+            self.reporter.view.batches.committing(Moment.now())
         for step in COMMIT_STEPS:
             step(batch)
 
@@ -190,9 +193,14 @@ def record_partition_watermarks(batch: BatchCommit) -> None:
 
 def publish_rows(batch: BatchCommit) -> None:
     job, generation = batch.run.job, batch.run.reporter.setup.plan.generation
+    view = batch.run.reporter.view
     emitted = emitted_messages(batch.messages)
     batch.rows = publish_staged(
-        Batch(generation, batch.number), emitted, job.compiled.topology.outputs, job.outputs
+        Batch(generation, batch.number),
+        emitted,
+        job.compiled.topology.outputs,
+        job.outputs,
+        None if view is None else view.outputs,
     )
 
 
@@ -231,7 +239,12 @@ def update_metrics(batch: BatchCommit) -> None:
     with batch.run.reporter.changing() as metrics:
         catch_up = metrics.catch_up
         catches_up = catch_up is not None and not catch_up.done
-        metrics.take_batch(batch.reports, batch.rows.rows)
+        at, view, events_before = Moment.now(), batch.run.reporter.view, metrics.events
+        metrics.take_batch(batch.reports, batch.rows.rows, utc_milliseconds_text(at.wall_seconds))
+        if view is not None:
+            events = metrics.events - events_before
+            rows, newest_ticks = batch.rows.rows, batch.rows.newest_ticks
+            view.take_batch(batch.number, batch.reports, rows, newest_ticks, events, at)
         if catch_up is not None and catches_up:
             catch_up.advance(batch.run.positions_after(batch.number), metrics.read_now, time.monotonic())
 

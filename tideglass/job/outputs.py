@@ -8,8 +8,18 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tideglass.connect.output import Batch, OutputConnector
+from tideglass.core.arrays import pc
 from tideglass.core.ipc import from_bytes, to_bytes
-from tideglass.engine.messages import RECORDS_HEAD, Kind, Message, records_body, records_count
+from tideglass.core.types import SYSTEM_TIMESTAMP
+from tideglass.engine.messages import (
+    RECORDS_HEAD,
+    Kind,
+    Message,
+    records_body,
+    records_count,
+    records_newest_ticks,
+)
+from tideglass.job.report.output_calls import OutputCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +31,8 @@ class TaskSink:
     def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes]:
         connector = self.outputs[output]
         kind = Kind.STAGED if connector.kafka_options is None else Kind.RECORDS
-        return kind, records_body(table.num_rows, to_bytes(connector.stage(table, sender)))
+        newest_ticks = int(pc.max(table[SYSTEM_TIMESTAMP]).as_py())
+        return kind, records_body(table.num_rows, newest_ticks, to_bytes(connector.stage(table, sender)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +40,41 @@ class BatchRows:
     """The rows of a batch that the outputs got.
 
     rows: how many, per output.
+    newest_ticks: the newest of their times, per output that got some.
     shown: rows for whoever watches the run, with their output.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
+    newest_ticks: Mapping[str, int] = field(default_factory=dict[str, int])
     shown: Sequence[tuple[str, pa.Table]] = ()
 
 
 def publish_staged(
-    batch: Batch, messages: Sequence[Message], names: Sequence[str], outputs: Mapping[str, OutputConnector]
+    batch: Batch,
+    messages: Sequence[Message],
+    names: Sequence[str],
+    outputs: Mapping[str, OutputConnector],
+    calls: OutputCalls | None = None,
 ) -> BatchRows:
     """Make visible what the tasks have staged in a batch. May be repeated for the same batch.
 
     names: of the outputs, by ordinal, as messages refer to them.
+    calls: counts the calls; None where nobody asks for them.
     """
+    calls = calls or OutputCalls()
     rows = dict.fromkeys(names, 0)
+    newest_ticks: dict[str, int] = {}
     staged: dict[str, list[pa.Table]] = {}
     for message in messages:
         if message.kind in (Kind.STAGED, Kind.RECORDS):
-            rows[names[message.target]] += records_count(message.body)
+            name, ticks = names[message.target], records_newest_ticks(message.body)
+            rows[name] += records_count(message.body)
+            newest_ticks[name] = max(ticks, newest_ticks.get(name, ticks))
+            calls.staged(name)
         if message.kind is Kind.STAGED:
             staged.setdefault(names[message.target], []).append(from_bytes(message.body[RECORDS_HEAD:]))
     shown: list[tuple[str, pa.Table]] = []
     for name, tables in staged.items():
-        shown += [(name, table) for table in outputs[name].publish(batch, tables)]
-    return BatchRows(rows, shown)
+        with calls.calling(name):
+            shown += [(name, table) for table in outputs[name].publish(batch, tables)]
+    return BatchRows(rows, newest_ticks, shown)

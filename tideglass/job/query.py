@@ -81,7 +81,11 @@ def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:
         if (options := job.outputs[name].kafka_options) is not None
     }
     options = QueryOptions(
-        str(committer.checkpoint), str(host.directory.stop), kafka_options, alone=host.shared is None
+        str(committer.checkpoint),
+        str(host.directory.stop),
+        kafka_options,
+        alone=host.shared is None,
+        watch=committer.reporter.view,
     )
     if not job.topics:
         return start(session, source, options, committer.commit)

@@ -25,6 +25,7 @@ from tideglass.job.report.profile import Profile
 from tideglass.job.report.query_outline import outline_of, write_outline
 from tideglass.job.report.reporter import Reporter, StatusObserver, signals
 from tideglass.job.report.run_journal import RunStart
+from tideglass.job.report.run_view import RunView
 from tideglass.job.start.begin import begin
 from tideglass.job.start.integrity import state_problem
 
@@ -64,12 +65,21 @@ def run(
         write_outline(directory, outline_of(job))
         if on_start is not None:
             on_start(setup.start)
-        reporting = Reporter(job.name, directory, setup, metrics, observers=observers)
+        view = RunView.of(job, setup.plan.generation)
+        reporting = Reporter(job.name, directory, setup, metrics, view, observers=observers)
         with reporting as reporter, signals(reporter) as take_signals:
             held = {name: host.held_partitions(topic, None) for name, topic in job.topics.items()}
             committer = Committer.of(job, reporter, watch, profile)
             with reporter.changing():
-                restore(metrics, setup, committer.generation, committer.inputs, held)
+                restore(
+                    metrics,
+                    setup,
+                    committer.generation,
+                    committer.inputs,
+                    held,
+                    job.compiled.topology.readers,
+                )
+                view.restored(metrics)
             with _naming_damage(committer.checkpoint):
                 query = start_query(host, committer)
                 take_signals()  # Spark has taken them for itself

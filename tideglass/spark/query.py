@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +30,18 @@ from tideglass.spark.session.spark_session import LOCAL_CHECKPOINTS
 Commit = Callable[[int, list[Message]], None]
 
 
+class BatchWatch(Protocol):
+    """Looks on while batches run."""
+
+    def began(self, batch: int) -> None:
+        """A batch is about to run."""
+        ...
+
+    def calling(self, ordinal: int) -> AbstractContextManager[None]:
+        """What Spark's write of a batch to the output of an ordinal is done in."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
     """How a query runs.
@@ -35,6 +49,7 @@ class QueryOptions:
     checkpoint: directory of Spark's checkpoint. stop_file: while it exists, no new batch begins.
     kafka: options of Spark's Kafka writer, by ordinal of the outputs it writes. interval_seconds: least time
     between two batches. alone: nothing else is run in the session, so what Spark has planned with may end.
+    watch: looks on while batches run; None: nobody does.
     """
 
     checkpoint: str
@@ -42,6 +57,7 @@ class QueryOptions:
     kafka: Mapping[int, Mapping[str, str]] = field(default_factory=dict[int, Mapping[str, str]])
     interval_seconds: float = 0.0
     alone: bool = False
+    watch: BatchWatch | None = None
 
 
 class StopAsked(Exception):
@@ -120,6 +136,8 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
         nonlocal planned
         if Path(options.stop_file).exists():
             raise StopAsked
+        if options.watch is not None:
+            options.watch.began(batch_id)
         if options.alone and not planned:
             end_planners(batch.sparkSession)
         planned = True
@@ -131,7 +149,8 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
             try:
                 messages = for_driver(_messages(with_heads(kept)))
                 raise_failure(messages)  # before anything of the batch is written
-                write_records(kept, emitted_messages(messages), options.kafka)
+                calling = nullcontext if options.watch is None else options.watch.calling
+                write_records(kept, emitted_messages(messages), options.kafka, calling)
             finally:
                 kept.unpersist()
         commit(batch_id, messages)

@@ -17,6 +17,7 @@ from tideglass.job.report.catch_up import CatchUp, sizes, there_now
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.start.begin import RunSetup
 from tideglass.job.start.read_plan import ReadPlan
+from tideglass.plan.topology import Reader
 from tideglass.spark.checkpoint import source_offset
 
 
@@ -56,6 +57,7 @@ def restore(
     generation: Path,
     inputs: Sequence[StreamInput],
     held: Mapping[str, Mapping[int, HeldPartition]],
+    readers: Sequence[Reader],
 ) -> None:
     """What is known before the first batch: the totals of earlier runs, and what there is to catch up with.
 
@@ -64,6 +66,7 @@ def restore(
     generation: its directory.
     inputs: those tideglass reads itself.
     held: what the topics hold, by input and partition.
+    readers: of all inputs.
     """
     progress, counts, checkpoint = (
         TopicProgress.load(generation),
@@ -75,7 +78,7 @@ def restore(
         for report in reports.values():
             metrics.take_partition(report)
     if batch is not None and inputs:
-        _restore_files(metrics, checkpoint, batch, Snapshots(str(generation / "ingress")))
+        _restore_files(metrics, checkpoint, batch, Snapshots(str(generation / "ingress")), readers)
     for stage in counts.stages.values():
         metrics.take_stage(stage)
     metrics.read_before = metrics.events_by_input
@@ -90,7 +93,9 @@ def restore(
     metrics.catch_up = CatchUp(start.cause, start.began_from, began, goal, time.monotonic())
 
 
-def _restore_files(metrics: Metrics, checkpoint: Path, batch: int, snapshots: Snapshots) -> None:
+def _restore_files(
+    metrics: Metrics, checkpoint: Path, batch: int, snapshots: Snapshots, readers: Sequence[Reader]
+) -> None:
     """The totals of the partitions of files, from the states their scans have left."""
     offset = source_offset(checkpoint, batch)
     if not offset.batch:  # before the first batch there is no state
@@ -98,4 +103,4 @@ def _restore_files(metrics: Metrics, checkpoint: Path, batch: int, snapshots: Sn
     for name, partitions in offset.inputs.items():
         for partition, each in partitions.items():
             saved = saved_state(snapshots, f"{name}/{partition}", offset.batch)
-            metrics.take_partition(saved.report(name, partition, final=each.ended))
+            metrics.take_partition(saved.report(readers, name, partition, final=each.ended))

@@ -7,13 +7,13 @@ on from where it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tideglass.core.failing_rows import Failed
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.engine.reports import StageReport
 from tideglass.ingress.decisions import Counters
-from tideglass.ingress.reports import BatchReports, PartitionReport
+from tideglass.ingress.reports import BatchReports, PartitionReport, ReaderReport
 from tideglass.job.report.catch_up import CatchUp
 
 
@@ -30,6 +30,8 @@ class PartitionFacts:
     watermark_ticks: its watermark; BEFORE_ALL_TICKS: none yet
     last_arrival_ticks: newest arrival; BEFORE_ALL_TICKS: none yet
     final: the partition is read to its end
+    report: the last one; None where only sums are known
+    last_event: when this run last committed an event of it, ISO text; None: not yet
     """
 
     input: str
@@ -41,6 +43,13 @@ class PartitionFacts:
     watermark_ticks: int
     last_arrival_ticks: int
     final: bool
+    report: ReaderReport | None = None
+    last_event: str | None = None
+
+    @property
+    def events(self) -> int:
+        """Events read since the state began, refused ones too."""
+        return self.counters.input_events + self.rejected
 
     @property
     def delay_ticks(self) -> int | None:
@@ -101,10 +110,13 @@ class Metrics:
     rows_before: Mapping[str, int] = field(default_factory=dict[str, int])
     catch_up: CatchUp | None = None
 
-    def take_batch(self, reports: BatchReports, rows: Mapping[str, int]) -> None:
-        """Take in a batch that is committed: its reports, and the rows it gave each output."""
+    def take_batch(self, reports: BatchReports, rows: Mapping[str, int], at: str | None = None) -> None:
+        """Take in a batch that is committed: its reports, and the rows it gave each output.
+
+        at: when, ISO text; None where nobody asks for it.
+        """
         for partition in reports.partitions:
-            self.take_partition(partition)
+            self.take_partition(partition, at)
         for stage in reports.stages:
             self.take_stage(stage)
         for output, count in rows.items():
@@ -115,11 +127,13 @@ class Metrics:
         """Take in the report of a key group."""
         self._take_failed((f"stage {report.level}", f"key group {report.key_group}"), report.failed)
 
-    def take_partition(self, report: PartitionReport) -> None:
-        """Take in the report of an input partition."""
+    def take_partition(self, report: PartitionReport, at: str | None = None) -> None:
+        """Take in the report of an input partition. at: when it had its events; None: in an earlier run."""
         self._take_failed((report.input, report.partition), report.failed)
         for reader in report.readers:
-            self.partitions[report.input, report.partition, reader.reader] = PartitionFacts(
+            key = (report.input, report.partition, reader.reader)
+            before = self.partitions.get(key)
+            facts = PartitionFacts(
                 report.input,
                 report.partition,
                 reader.reader,
@@ -129,7 +143,11 @@ class Metrics:
                 AFTER_ALL_TICKS if reader.final else reader.watermark_ticks,
                 reader.last_arrival_ticks,
                 reader.final,
+                reader,
+                None if before is None else before.last_event,
             )
+            has_more = facts.events > (0 if before is None else before.events)
+            self.partitions[key] = replace(facts, last_event=at) if has_more else facts
         for error in report.errors:
             self.errors.append(
                 DataErrors(
@@ -156,7 +174,7 @@ class Metrics:
     def events_by_input(self) -> dict[str, int]:
         by_partition: dict[tuple[str, str], int] = {}
         for seen in self.partitions.values():
-            count = seen.counters.input_events + seen.rejected
+            count = seen.events
             by_partition[seen.input, seen.partition] = max(
                 count, by_partition.get((seen.input, seen.partition), 0)
             )

@@ -18,9 +18,13 @@ from types import FrameType, TracebackType
 from typing import TypeAlias
 
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
+from tideglass.ingress.reports import ReaderReport
 from tideglass.job.directory import AT_ONCE, JobDirectory
+from tideglass.job.report.batch_times import Moment
+from tideglass.job.report.history import HistoryWriter, Mark, now_ms, sample_of
 from tideglass.job.report.metrics import DataErrors, Metrics, PartitionFacts
 from tideglass.job.report.run_journal import Ended, RunEnd, add
+from tideglass.job.report.run_view import RunView
 from tideglass.job.report.status import DEGRADED_SECONDS, InputStatus, JobState, Status, write_status
 from tideglass.job.start.begin import RunSetup, utc_text
 
@@ -37,7 +41,12 @@ StatusObserver: TypeAlias = Callable[[Status], None]
 class Reporter:
     """Keeps the account of one run; a context manager that ends with the run.
 
-    stop_requested: set once the run is to stop. `metrics` may be changed under `changing()` only.
+    job: name of the project.
+    directory: of the job.
+    setup: how the run has started.
+    metrics: what is counted.
+    view: what the status shows beside the metrics; None shows nothing of it.
+    stop_requested: set once the run is to stop. `metrics` and `view` may be changed under `changing()` only.
     observers: get every status that is written; an OSError of one is ignored, as is that of the status file.
     """
 
@@ -45,6 +54,7 @@ class Reporter:
     directory: JobDirectory
     setup: RunSetup
     metrics: Metrics
+    view: RunView | None = None
     stop_requested: threading.Event = field(default_factory=threading.Event)
     observers: Sequence[StatusObserver] = ()
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -54,10 +64,13 @@ class Reporter:
     _rejected: int = 0
     _rejected_at_seconds: float | None = None
     _thread: threading.Thread | None = None
+    _history: HistoryWriter | None = None
+    _sampled_seconds: float = 0.0
 
     def __enter__(self) -> Reporter:
         self._rejected = self.metrics.rejected
-        self._write()
+        self._history = HistoryWriter(self.directory)
+        self._write(mark=Mark.START)
         self._thread = threading.Thread(target=self._watch, name="account", daemon=True)
         self._thread.start()
         return self
@@ -71,7 +84,9 @@ class Reporter:
         how = self._how(error)
         self._state = JobState.FAILED if how is Ended.FAILED else JobState.STOPPED
         shown_error = str(error)[:_MOST_CHARACTERS] if how is Ended.FAILED else None
-        self._write(shown_error)
+        if self.view is not None and how is Ended.FAILED:
+            self.view.outputs.run_failed(str(error))
+        self._write(shown_error, Mark.END)
         catch_up = self.metrics.catch_up
         end = RunEnd(
             run=self.setup.start.run,
@@ -138,7 +153,7 @@ class Reporter:
                     batches, state, written_seconds = self.metrics.batches, self._state, now_seconds
                     self._write()
 
-    def _write(self, error: str | None = None) -> None:
+    def _write(self, error: str | None = None, mark: Mark | None = None) -> None:
         with self._writing:
             with self._lock:
                 status = self._status(error)
@@ -146,6 +161,11 @@ class Reporter:
             for observe in self.observers:
                 with suppress(OSError):
                     observe(status)
+            now_seconds = time.monotonic()
+            is_due = now_seconds - self._sampled_seconds >= _WRITE_SECONDS
+            if self._history is not None and (is_due or mark is not None):
+                self._sampled_seconds = now_seconds
+                self._history.add(sample_of(status, now_ms(), mark))
 
     def _status(self, error: str | None) -> Status:
         start, metrics, now_seconds = self.setup.start, self.metrics, time.monotonic()
@@ -158,7 +178,7 @@ class Reporter:
         is_catching_up = (
             catch_up is not None and not catch_up.done and state not in (JobState.STOPPED, JobState.FAILED)
         )
-        return Status(
+        status = Status(
             job=self.job,
             run=start.run,
             state=state,
@@ -179,6 +199,7 @@ class Reporter:
             catching_up=catch_up.status(now_seconds) if catch_up is not None and is_catching_up else None,
             error=error or (_refusal(metrics.errors[-1]) if metrics.errors else None),
         )
+        return status if self.view is None else self.view.shown(status, metrics, Moment.now())
 
     def _is_degraded(self, now_seconds: float) -> bool:
         at_seconds = self._rejected_at_seconds
@@ -218,16 +239,45 @@ def signals(reporter: Reporter) -> Generator[Callable[[], None]]:
 
 def _inputs(partitions: Sequence[PartitionFacts]) -> tuple[InputStatus, ...]:
     return tuple(
-        InputStatus(
-            facts.input,
-            facts.partition,
-            facts.counters.input_events + facts.rejected,
-            _watermark(facts),
-            None if facts.final or facts.delay_ticks is None else facts.delay_ticks / TICKS_PER_SECOND,
-            decisions=facts.counters.by_decision(),
-        )
+        _input(facts)
         for facts in sorted(partitions, key=lambda facts: (facts.input, facts.reader, facts.partition))
     )
+
+
+def _input(facts: PartitionFacts) -> InputStatus:
+    seen = facts.report or ReaderReport(facts.reader)
+    return InputStatus(
+        facts.input,
+        facts.partition,
+        facts.events,
+        _watermark(facts),
+        None if facts.final or facts.delay_ticks is None else facts.delay_ticks / TICKS_PER_SECOND,
+        reader=facts.reader,
+        watermark_ticks=_known(facts.watermark_ticks),
+        event_time_ticks=_known(seen.event_time_ticks),
+        last_arrival_ticks=_known(facts.last_arrival_ticks),
+        held_by=seen.held_by,
+        oldest_held_ticks=seen.oldest_held_ticks,
+        rows_held=seen.rows_held,
+        counters={name: value for name, value in _counters(facts).items() if value},
+        last_event=facts.last_event,
+        substreams=seen.substreams_ahead,
+        percentiles_ticks=seen.percentiles_ticks,
+        decisions=facts.counters.by_decision(),
+    )
+
+
+def _counters(facts: PartitionFacts) -> dict[str, int]:
+    """The service's metrics of a partition, by API name."""
+    return {
+        **facts.counters.metrics(),
+        "DeserializationError": facts.rejected,
+        "InputEventBytes": facts.bytes,
+    }
+
+
+def _known(ticks: int) -> int | None:
+    return None if ticks == BEFORE_ALL_TICKS else ticks
 
 
 def _refusal(errors: DataErrors) -> str:

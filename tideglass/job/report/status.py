@@ -6,14 +6,16 @@ by its lock, so `read_status` answers from both.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tideglass.core.documents import Document
-from tideglass.core.durable import replace_file
+from tideglass.core.durable import replace_file, sealed, unsealed
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import running
+from tideglass.job.report.packed import packed, unpacked
 
 #: A run that met broken input this recently is degraded (`asa.md` 7.1: it recovers within minutes).
 DEGRADED_SECONDS = 300.0
@@ -40,7 +42,7 @@ class InputStatus:
     delay_seconds: newest arrival minus watermark; None without a watermark, and at the end of the input.
     reader: its number in the plan.
     watermark_ticks, event_time_ticks, last_arrival_ticks: watermark, newest event time that counts, newest
-        arrival; None for none yet.
+        arrival; None for none yet. The watermark is AFTER_ALL_TICKS at the end of the input.
     held_by: the rule that set the watermark (`ingress.reports.HeldBy`); None without one.
     oldest_held_ticks, rows_held: what the out-of-order policy still keeps.
     counters: the service's metrics by API name, since the state began; those that are not 0.
@@ -93,7 +95,7 @@ class HolderStatus:
     component: where (`engine.reports.Component`).
     kind: what, in plain words.
     place: the partition as `input/partition`, or `stage 2, key group 3`.
-    oldest_ticks: the least time of what is held.
+    oldest_ticks: the least time of what is held; BEFORE_ALL_TICKS: nobody knows yet.
     due_ticks: the input watermark that lets it go; None: an event decides.
     rows: how many rows are held; None where they are not counted.
     """
@@ -118,10 +120,13 @@ class StepStatus:
     sources: operators whose rows it reads.
     output: of an operator that writes one, its name; of others None.
     rows_in, rows_out: in this run.
-    input_watermark_ticks: the least of all ranges; None: unknown, since some range has not reported.
+    input_watermark_ticks: the least of all ranges; AFTER_ALL_TICKS at the end of the inputs; None: unknown,
+        since some range has never reported.
     output_watermark_ticks: the same of its rows; never past the input watermark.
     data_watermark_lag_seconds: newest arrival of the job minus the output watermark; None without one.
-    system_watermark_lag_seconds: how long the oldest operation under way has lasted (`asa.md` 11.7).
+    processing_watermark: when the oldest operation began that is not completed (`asa.md` 11.7), ISO text: the
+        tasks of a batch, or the commit of an output; None: none is under way.
+    system_watermark_lag_seconds: how long that is ago; 0 while none is under way.
     latency_seconds: what the step adds: input minus output watermark (`asa.md` 11.3).
     holders: what holds the output watermark first, then what else is held; at most five.
     ranges, ranges_reported: partitions or key groups, and how many of them have reported.
@@ -145,6 +150,7 @@ class StepStatus:
     holders: tuple[HolderStatus, ...] = ()
     ranges: int = 0
     ranges_reported: int = 0
+    processing_watermark: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,9 +352,11 @@ _DOCUMENT = Document(Status)
 def write_status(directory: JobDirectory, status: Status) -> None:
     """Replace the status file; a reader finds the old one or the new one.
 
-    It is written every two seconds and is for people only, so nobody waits for the disk.
+    It is written every two seconds and is for people only, so nobody waits for the disk. Long lists are
+    written as columns (`packed`), so `read_status` is the way to read it.
     """
-    replace_file(directory.status, f"{_DOCUMENT.text(status, indent=1)}\n".encode(), synced=False)
+    content = sealed(packed(_DOCUMENT.plain(status)))
+    replace_file(directory.status, json.dumps(content, separators=(",", ":")).encode() + b"\n", synced=False)
 
 
 def read_status(directory: JobDirectory) -> Status | None:
@@ -357,8 +365,9 @@ def read_status(directory: JobDirectory) -> Status | None:
     A run that is gone without a report of its end has failed.
     """
     try:
-        status = _DOCUMENT.of_text(directory.status.read_bytes())
-    except (FileNotFoundError, ValueError):
+        content = unsealed(json.loads(directory.status.read_bytes()))
+        status = _DOCUMENT.of_plain(unpacked(content))
+    except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
         return None
     if running(directory) is not None:
         asked = (

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -27,15 +28,20 @@ def with_heads(batch: DataFrame) -> DataFrame:
 
 
 def write_records(
-    batch: DataFrame, messages: Iterable[Message], options: Mapping[int, Mapping[str, str]]
+    batch: DataFrame,
+    messages: Iterable[Message],
+    options: Mapping[int, Mapping[str, str]],
+    calling: Callable[[int], AbstractContextManager[None]],
 ) -> None:
     """Write a batch's RECORDS to their topics. A batch that runs again is written again.
 
     messages: those of the batch, which say what there is to write.
     options: of Spark's writer, by ordinal of the output.
+    calling: what the write to the output of an ordinal is done in.
     """
     for ordinal in sorted({each.target for each in messages if each.kind is Kind.RECORDS}):
-        _write(batch.where(_is_records() & (fn.col("target") == ordinal)), options[ordinal])
+        with calling(ordinal):
+            _write(batch.where(_is_records() & (fn.col("target") == ordinal)), options[ordinal])
 
 
 def _write(messages: DataFrame, options: Mapping[str, str]) -> None:
