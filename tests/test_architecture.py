@@ -35,11 +35,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "telemetry": {"core", "spark", "job"},
     "simulate": {"core", "plan", "connect", "evaluate", "ingress", "project", "job"},
     "api": {"project", "job", "telemetry"},
-    "page": {"core", "job", "telemetry"},
     "dataframes": {"core", "plan", "bind", "compile", "spark", "project", "job"},
     "testing": {"core", "plan", "bind", "compile", "connect", "local", "spark", "project"},
+    "play": {"core", "plan", "bind", "compile", "connect", "engine", "ingress", "local", "project"}
+    | {"job", "simulate"},
+    "page": {"core", "job", "telemetry", "play"},
     "cli": {"core", "lang", "plan", "bind", "compile", "connect", "evaluate", "spark", "project"}
-    | {"job", "telemetry", "page", "simulate", "testing"},
+    | {"job", "telemetry", "play", "page", "simulate", "testing"},
 }
 
 #: Packages of others -> the layers that may use them.

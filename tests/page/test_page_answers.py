@@ -301,3 +301,17 @@ def test_metrics_of_all_jobs_are_there_for_prometheus(tmp_path: Path):
     lines = [line for line in response.text.splitlines() if not line.startswith("#")]
     assert len({line.rpartition(" ")[0] for line in lines}) == len(lines)
     assert {'job_name="a.toll"', 'job_name="b.toll"'} <= set(re.findall(r'job_name="[^"]*"', response.text))
+
+
+def test_what_is_wrong_is_answered_in_words(heat: JobDirectory, tmp_path: Path):
+    new = answer(of_one(tmp_path / "new"), "/api/job/new/why")
+    assert (new["healthy"], new["findings"][0]["cause"]) == (False, "NEVER_RAN")
+    found = answer(of_one(heat.path), "/api/job/heat/why")
+    assert not found["healthy"]
+    assert any(
+        "ended without a word" in "".join((each["text"], *each["evidence"])) for each in found["findings"]
+    )
+    assert "_ticks" not in json.dumps(found)
+    assert {
+        each["output"] for each in answer(of_one(heat.path), "/api/job/heat/why?output=x")["findings"]
+    } <= {None}

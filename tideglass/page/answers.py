@@ -14,6 +14,7 @@ from typing import Any
 
 from tideglass.core.documents import to_plain
 from tideglass.core.errors import StateError
+from tideglass.job.diagnosis.diagnose import diagnose_directory
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import running
 from tideglass.job.report.query_outline import read_outline
@@ -106,6 +107,13 @@ def query_answer(directory: JobDirectory) -> dict[str, Any]:
             "a run of this version writes it when it starts",
         )
     return with_epoch_times(to_plain(outline))
+
+
+def why_answer(directory: JobDirectory, output: str | None = None) -> dict[str, Any]:
+    """What is wrong, in words, worst first. output: only what concerns one output."""
+    outline = read_outline(directory)
+    found = diagnose_directory(directory, query=None if outline is None else outline.text)
+    return with_epoch_times(found.plain() if output is None else found.of(output).plain())
 
 
 def runs_answer(directory: JobDirectory) -> dict[str, Any]:

@@ -25,14 +25,17 @@ from tideglass.page.answers import (
     profile_answer,
     query_answer,
     runs_answer,
+    why_answer,
 )
 from tideglass.page.guard import Access, Guard
 from tideglass.page.health import health_answer, liveness, readiness
 from tideglass.page.history_samples import history_answer
 from tideglass.page.job_table import JobTable
 from tideglass.page.json_response import json_response
+from tideglass.page.playground_routes import PLAY_INDEX, playground_routes
 from tideglass.page.static_files import INDEX, static_files
 from tideglass.page.status_feed import StatusBodies, StatusFeed, TooManyListeners
+from tideglass.play.player import Player, TooManyAttempts
 
 #: Of a history, unless more or fewer are asked for: a chart has no more columns.
 _MOST_SAMPLES = 1500
@@ -45,12 +48,14 @@ class Page:
     table: the jobs.
     run: the directory of the run in whose process the page is; None beside the jobs.
     feed: pushes statuses.
+    player: of the playground; None without one.
     newest: the statuses as they are sent.
     started_seconds: when the page began, seconds of the epoch.
     """
 
     table: JobTable
     run: JobDirectory | None = None
+    player: Player | None = None
     newest: StatusBodies = field(default_factory=StatusBodies)
     feed: StatusFeed = field(init=False)
     started_seconds: float = field(default_factory=time.time)
@@ -73,7 +78,7 @@ def application(page: Page, access: Access) -> Starlette:
     files = static_files()
 
     def index(request: Request) -> Response:
-        return static(request, INDEX)
+        return static(request, PLAY_INDEX if page.player is not None else INDEX)
 
     def job_page(request: Request) -> Response:
         page.directory(request)
@@ -86,7 +91,9 @@ def application(page: Page, access: Access) -> Starlette:
         return found.response(request)
 
     def jobs(_: Request) -> Response:
-        return json_response(jobs_answer(page.table.jobs(), many=page.table.many, play=False))
+        return json_response(
+            jobs_answer(page.table.jobs(), many=page.table.many, play=page.player is not None)
+        )
 
     def status(request: Request) -> Response:
         return Response(page.newest.body(page.directory(request)), media_type="application/json")
@@ -106,6 +113,9 @@ def application(page: Page, access: Access) -> Starlette:
                 most=_MOST_SAMPLES if most is None else int(most),
             )
         )
+
+    def why(request: Request) -> Response:
+        return json_response(why_answer(page.directory(request), request.query_params.get("output")))
 
     async def events(request: Request) -> Response:
         directory = page.directory(request)
@@ -137,17 +147,21 @@ def application(page: Page, access: Access) -> Starlette:
         Route("/api/jobs", jobs),
         Route("/api/job/{name}/status", status),
         Route("/api/job/{name}/history", history),
+        Route("/api/job/{name}/why", why),
         Route("/api/job/{name}/query", of_job(query_answer)),
         Route("/api/job/{name}/runs", of_job(runs_answer)),
         Route("/api/job/{name}/profile", of_job(profile_answer)),
         Route("/api/job/{name}/events", events),
     ]
+    if page.player is not None:
+        routes += playground_routes(page.player, lambda request: static(request, PLAY_INDEX))
     return Starlette(
         routes=routes,
         middleware=[Middleware(Guard, access=access)],
         exception_handlers={
             NoAnswer: _no_answer,
             TooManyListeners: _too_many,
+            TooManyAttempts: _too_many,
             HTTPException: _refused,
             Exception: _failed,
         },
@@ -181,7 +195,8 @@ async def _no_answer(_: Request, error: Exception) -> Response:
 
 
 async def _too_many(_: Request, error: Exception) -> Response:
-    return json_response(NoAnswer("TOO_MANY_LISTENERS", str(error)).content, 503)
+    code = "TOO_MANY_LISTENERS" if isinstance(error, TooManyListeners) else "TOO_MANY_ATTEMPTS"
+    return json_response(NoAnswer(code, str(error)).content, 503)
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -19,6 +19,7 @@ from tideglass.job.directory import JobDirectory
 from tideglass.page.application import Page, application
 from tideglass.page.guard import TOKEN, Access
 from tideglass.page.job_table import JobTable
+from tideglass.page.playground_routes import PLAY_PATH
 
 #: How long a thread may take to start listening, and connections to end.
 _START_SECONDS, _END_SECONDS = 10.0, 3
@@ -76,6 +77,7 @@ class PageServer:
             token=self._token,
             local=address.is_local,
             allowed_hosts=frozenset(each.lower() for each in address.allowed_hosts),
+            posts=frozenset() if page.player is None else frozenset((PLAY_PATH,)),
         )
         config = uvicorn.Config(
             application(page, access),

@@ -54,23 +54,35 @@ def recorded_events(job: JobPlan, reader: Reader, partition: str, limit: int) ->
     end = files.latest({}, _BYTES).get(partition, [])
     fields = job.compiled.topology.fields[reader.input]
     level = job.compiled.topology.level
-    program = _program(reader, level)
     number = partition_numbers(partitions_of(job, reader))[partition]
     events: list[SimulatedEvent] = []
     for chunk in files.read(partition, [], end, fields, level):
-        table = chunk.table.slice(0, limit - len(events))
-        arrivals = table[ARRIVAL].to_numpy()
-        table = with_system_columns(table, arrivals, arrivals, reader.id, number)
-        times = program.run(table) if program is not None else None
-        keys = _keys(times, len(reader.over))
-        event_times = table[ARRIVAL] if times is None else times[_EVENT_TIME]
-        for arrival, event_time, key in zip(
-            table[ARRIVAL].to_pylist(), event_times.to_pylist(), keys or [None] * table.num_rows, strict=True
-        ):
-            events.append(SimulatedEvent(str(len(events) + 1), event_time, arrival, key))
+        events += timed_events(chunk.table.slice(0, limit - len(events)), reader, level, number, len(events))
         if len(events) >= limit:
             break
     return events
+
+
+def timed_events(
+    table: pa.Table, reader: Reader, level: str, partition: int, before: int = 0
+) -> list[SimulatedEvent]:
+    """Decoded events as a reader times them; an arrival time that is NULL is 0.
+
+    partition: its number. before: how many events precede them; labels count on from there.
+    """
+    program = _program(reader, level)
+    arrivals = table[ARRIVAL].fill_null(0)
+    timed = with_system_columns(table, arrivals.to_numpy(), arrivals.to_numpy(), reader.id, partition)
+    times = program.run(timed) if program is not None else None
+    keys = _keys(times, len(reader.over))
+    event_times = arrivals if times is None else times[_EVENT_TIME]
+    return [
+        SimulatedEvent(str(before + number), event_time, arrival, key)
+        for number, (arrival, event_time, key) in enumerate(
+            zip(arrivals.to_pylist(), event_times.to_pylist(), keys or [None] * table.num_rows, strict=True),
+            1,
+        )
+    ]
 
 
 def _program(reader: Reader, level: str) -> Program | None:
