@@ -338,7 +338,7 @@ class Scan:
         after = ScanState(ingress, waiting, totals, next_offset, failed, quiet_ticks)
         result.rows = self._rows_of_batch(counts, events, released)
         report = replace(
-            after.report(self.input_name, partition_name, final=final),
+            after.report((), self.input_name, partition_name, final=final),
             errors=tuple(errors[:MOST_ERRORS]),
             readers=tuple(
                 reader_report(r, ingress[r.id], self._kept_of(r, waiting), final=final) for r in self.readers
