@@ -84,7 +84,12 @@ class Scene:
         arrival_ticks = max(each.last_arrival_ticks or 0 for each in inputs)
         events = int(elapsed_seconds * self.events_per_second)
         closed_ticks = watermark_ticks // TICKS_PER_MINUTE * TICKS_PER_MINUTE
-        windows = int(elapsed_seconds) // 60
+        # Windows that the watermark of an idle partition has closed since the start.
+        late_ticks = now_ticks - _LATE_TICKS - 3 * TICKS_PER_SECOND
+        windows = (
+            late_ticks // TICKS_PER_MINUTE
+            - (late_ticks - int(elapsed_seconds * TICKS_PER_SECOND)) // TICKS_PER_MINUTE
+        )
         return Status(
             job="tollbooth",
             run=run,

@@ -6,7 +6,7 @@ import { clock, count, duration, NO_DATA, plural, rate } from "./format.js";
 import { holderOf, instant, isEnd, largest, linesOf, logicalNodes, physicalNodes, recentRate } from "./model.js";
 import { card, choice, fact, table, watermarkText } from "./parts.js";
 
-const WIDTH = 196;
+const WIDTH = 212;
 const HEIGHT = 104;
 /** A wide diagram is made smaller down to this; then it scrolls. */
 const LEAST_SCALE = 0.8;
@@ -110,11 +110,11 @@ function box(node, place, model, ui, set, holder) {
   >
     <rect class="box" width=${WIDTH} height=${HEIGHT} rx="8"></rect>
     <rect class="edge" width="5" height=${HEIGHT} rx="2.5"></rect>
-    <text class="name" x="15" y="21">${short(node.title, isHolder ? 17 : 23)}</text>
+    <text class="name" x="15" y="21">${short(node.title, isHolder ? 18 : 25)}</text>
     ${isHolder
       ? svg`<g transform=${`translate(${WIDTH - 48} 8)`}><rect class="tag" width="40" height="17" rx="8.5"></rect><text class="tag-text" x="20" y="12.5">holds</text></g>`
       : ""}
-    <text class="kind" x="15" y="37">${short(node.kind, 30)}</text>
+    <text class="kind" x="15" y="37">${short(node.kind, 31)}</text>
     ${node.role === "input"
       ? svg`<text class="row" x="15" y="57">event</text><text class="value" x="54" y="57">${clock(newestEvent(node, model), model.nowMs)}</text>`
       : svg`<text class="row" x="15" y="57">in</text><text class="value" x="38" y="57">${short(watermarkText(node.inputWatermarkMs, model.nowMs), 20)}</text>`}

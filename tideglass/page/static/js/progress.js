@@ -153,7 +153,7 @@ export function errorsCard(model) {
             (each) => html`<li>
               <p><strong>${each.error_type}</strong>, ${plural(each.count, "event")} of ${each.input}/${each.partition}, last ${each.last ? ago(each.last, nowMs) : NO_DATA}</p>
               <p class="remedy">${each.message}</p>
-              ${each.example ? html`<details><summary>an event</summary><pre tabindex="0">${each.example}</pre></details>` : ""}
+              ${each.example ? html`<details><summary>an event</summary><pre tabindex="0" role="region" aria-label="An event that was refused">${each.example}</pre></details>` : ""}
             </li>`,
           )}
         </ul>`

@@ -2,7 +2,7 @@
 
 import { html } from "../vendor/lit-html/lit-html.js";
 import { clock, count, duration, NO_DATA, plural, text } from "./format.js";
-import { byName, instant, isEnd, lagSeconds, merged, readers, watermarkOf } from "./model.js";
+import { behind, byName, instant, isEnd, lagSeconds, merged, readers, watermarkOf } from "./model.js";
 import { ago, card, table, watermarkText } from "./parts.js";
 
 /** Partitions shown before "all" is asked for. */
@@ -15,12 +15,13 @@ const COUNTERS = [
   ["DeserializationError", "refused"],
 ];
 
-function partitionRow(each, nowMs) {
+function partitionRow(each, lag, nowMs) {
   const off = COUNTERS.filter(([name]) => each.counters?.[name]).map(([name, words]) => `${count(each.counters[name])} ${words}`);
   return [
     each.partition,
     watermarkText(watermarkOf(each), nowMs),
     duration(lagSeconds(each)),
+    duration(lag(each)),
     text(each.held_by),
     instant(each.event_time_ms) === null ? NO_DATA : clock(each.event_time_ms, nowMs),
     each.last_event ? ago(each.last_event, nowMs) : "none in this run",
@@ -31,7 +32,7 @@ function partitionRow(each, nowMs) {
 }
 
 const PARTITION_COLUMNS = [
-  ["partition"], ["watermark", "number"], ["delay", "number"], ["set by"], ["newest event", "number"],
+  ["partition"], ["watermark", "number"], ["delay", "number"], ["behind the input", "number"], ["set by"], ["newest event", "number"],
   ["last read", "number"], ["events", "number"], ["held", "number"], ["adjusted, dropped or refused"],
 ];
 
@@ -61,11 +62,12 @@ export function inputsCard(model, ui, set) {
   const parts = all.map((reader) => {
     const whole = ui.allPartitions === reader.key;
     const sorted = [...reader.partitions].sort(bySlowness);
+    const lag = behind(reader.partitions);
     const shown = whole ? sorted : sorted.slice(0, MOST_ROWS);
     return html`<h3 class="axis-title">
         ${reader.name} <small>${plural(reader.partitions.length, "partition")} · watermark ${watermarkText(merged(reader), nowMs)} · slowest first</small>
       </h3>
-      ${table(`Partitions of ${reader.name}, slowest first`, PARTITION_COLUMNS, shown.map((each) => partitionRow(each, nowMs)))}
+      ${table(`Partitions of ${reader.name}, slowest first`, PARTITION_COLUMNS, shown.map((each) => partitionRow(each, lag, nowMs)))}
       ${sorted.length > MOST_ROWS
         ? html`<button type="button" aria-expanded=${whole ? "true" : "false"} @click=${() => set({ allPartitions: whole ? null : reader.key })}>
             ${whole ? "show the slowest only" : `show all ${sorted.length}`}
