@@ -18,9 +18,11 @@ from typing import Any
 import pytest
 
 from support.begun import no_broker
+from support.cases import Case
 from support.project_on_disk import write
 from tideglass.connect.reference.files import FileReference
 from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import Kind, Message, for_driver, raise_failure
 from tideglass.engine.output_filter import OutputFilter
@@ -37,6 +39,7 @@ from tideglass.job.report.run_view import RunView
 from tideglass.job.start.begin import begin
 from tideglass.operators.state.store import MemoryState
 from tideglass.project.project import load_project
+from tideglass.project.settings import EARLY_TICKS, from_options
 from tideglass.spark.file_source import JobReader, SourceJob
 
 
@@ -241,3 +244,36 @@ def _message(row: Mapping[str, Any]) -> Message:
     return Message(
         row["key_group"], row["level"], Kind(row["kind"]), row["target"], row["sender"], row["body"]
     )
+
+
+def folder_of_case(path: Path, case: Case) -> Folder | None:
+    """A project of a case file, its events in files; None for what no such project has."""
+    settings = from_options(case.settings)
+    rows = [row for of_input in case.inputs.values() for row in of_input]
+    arrivals = {"_arrival" in row for row in rows}
+    snapshots = any(isinstance(each, dict) for each in case.reference.values())
+    if case.functions or snapshots or len(arrivals) != 1 or settings.early_arrival_ticks != EARLY_TICKS:
+        return None
+    path.mkdir(parents=True, exist_ok=True)
+    extra: dict[str, Mapping[str, Any]] = {}
+    for name, table in case.reference.items():
+        (path / f"{name}.table").write_text(json.dumps(table))
+        extra[name] = {"Type": "Reference data", "Format": "Json", "FilePath": f"{name}.table"}
+    late_ticks = settings.late_arrival_ticks
+    folder = Folder(
+        path,
+        case.query,
+        -1 if late_ticks is None else late_ticks // TICKS_PER_SECOND,
+        settings.out_of_order_ticks // TICKS_PER_SECOND,
+        settings.policy,
+        tuple(case.inputs),
+        "_arrival" if True in arrivals else None,
+        extra,
+    )
+    for name, of_input in case.inputs.items():
+        partitions = dict.fromkeys(row.get("_partition", 0) for row in of_input)
+        for partition in partitions:
+            own = [row for row in of_input if row.get("_partition", 0) == partition]
+            payload = [{key: value for key, value in row.items() if key != "_partition"} for row in own]
+            folder.put(partition, payload, name)
+    return folder
