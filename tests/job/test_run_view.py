@@ -267,6 +267,7 @@ def test_a_status_with_long_lists_is_read_as_it_was_written(tmp_path: Path):
     "damaged",
     [
         {"a": {"rows": 9, "columns": {"b": {"each": [1]}}}},
+        {"a": {"rows": 9, "columns": {"b": {"from": "x", "each": [1]}}}},
         {"a": {"rows": 9, "columns": {"b": {"other": 1}}}},
         {"a": {"rows": "9", "columns": {"b": {"same": 1}}}},
         {"a": {"rows": 9, "columns": [1]}},
@@ -275,6 +276,12 @@ def test_a_status_with_long_lists_is_read_as_it_was_written(tmp_path: Path):
 def test_columns_in_another_form_are_an_error(damaged: dict[str, Any]):
     with pytest.raises((ValueError, LookupError, TypeError, AttributeError)):
         unpacked(damaged)
+
+
+def test_rows_may_lack_keys_and_have_texts_that_begin_alike():
+    rows = {"a": [{"b": {f"k{n % 3}": n - 5}, "t": f"2026-01-0{n}", "n": {}} for n in range(9)]}
+    assert unpacked(packed(rows)) == rows
+    assert len(json.dumps(packed(rows))) < len(json.dumps(rows))
 
 
 def test_true_is_not_one_where_a_column_has_both():

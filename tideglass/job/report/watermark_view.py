@@ -103,6 +103,7 @@ class WatermarkView:
     """
 
     def __init__(self, topology: Topology) -> None:
+        self.topology = topology
         self._ops = topology.ops
         self._origins = _origins(topology)
         self._places = [_place(topology, each) for each in self._origins]
