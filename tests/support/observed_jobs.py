@@ -204,6 +204,7 @@ class Scene:
             oldest_held_ticks=watermark_ticks + 1,
             rows_held=5 * self.events_per_second // self.partitions,
             counters={"InputEvents": events, "LateInputEvents": events // 300},
+            decisions={"accepted": events - events // 300, "adjusted_late": events // 300},
             last_event=iso(arrival_ticks // TICKS_PER_MILLISECOND),
             substreams=0,
             percentiles_ticks={

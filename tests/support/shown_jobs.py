@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from support.observed_jobs import QUERY
 from tideglass.compile import compile_query
@@ -29,6 +32,17 @@ def write_query(directory: JobDirectory, key_groups: int = 2) -> None:
     compiled = compile_query(Source(QUERY, "tollbooth.asaql"), SETTINGS, key_groups=key_groups)
     job: Any = SimpleNamespace(compiled=compiled, name="tollbooth")
     write_outline(directory, outline_of(cast("JobPlan", job)))
+
+
+@contextmanager
+def clock_at(now_ms: int) -> Generator[None]:
+    """The clock of this process, and so of the page's server, stands at a moment and goes on from there."""
+    seconds, nanoseconds = time.time, time.time_ns
+    ahead_nanoseconds = now_ms * 1_000_000 - nanoseconds()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(time, "time", lambda: seconds() + ahead_nanoseconds / 1e9)
+        patch.setattr(time, "time_ns", lambda: nanoseconds() + ahead_nanoseconds)
+        yield
 
 
 @contextmanager

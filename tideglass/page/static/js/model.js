@@ -101,8 +101,15 @@ export function lagSeconds(partition) {
   return watermark === null || arrival === null ? null : Math.max(0, (arrival - watermark) / 1000);
 }
 
-/** The readers of a status, each with its partitions; in the order of the query. */
+const readersOf = new WeakMap();
+
+/** The readers of a status, each with its partitions by name; in the order of the query. */
 export function readers(status) {
+  if (!readersOf.has(status)) readersOf.set(status, grouped(status));
+  return readersOf.get(status);
+}
+
+function grouped(status) {
   const found = new Map();
   for (const each of status.inputs ?? []) {
     const key = readerKey(each.input, each.reader);
@@ -117,7 +124,8 @@ export function readers(status) {
   return [...found.values()];
 }
 
-export const byName = (a, b) => String(a).localeCompare(String(b), "en", { numeric: true });
+const names = new Intl.Collator("en", { numeric: true });
+export const byName = (a, b) => names.compare(String(a), String(b));
 
 /** The merged watermark of a reader: the earliest, once every partition has one. */
 export const merged = (reader) => least(reader.partitions.map(watermarkOf), true);

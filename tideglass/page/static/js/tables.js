@@ -8,15 +8,16 @@ import { ago, card, table, watermarkText } from "./parts.js";
 /** Partitions shown before "all" is asked for. */
 const MOST_ROWS = 12;
 
-const COUNTERS = [
-  ["LateInputEvents", "late"],
-  ["EarlyInputEvents", "early"],
-  ["DroppedOrAdjustedEvents", "out of order"],
-  ["DeserializationError", "refused"],
-];
+/** What became of events that were not simply accepted: "200 adjusted late, 3 refused". */
+function fates(each) {
+  const found = Object.entries(each.decisions ?? {}).filter(([name, number]) => name !== "accepted" && number);
+  const refused = each.counters?.DeserializationError;
+  const words = found.map(([name, number]) => `${count(number)} ${name.replaceAll("_", " ")}`);
+  if (refused) words.push(`${count(refused)} refused`);
+  return words.length ? words.join(", ") : "none";
+}
 
 function partitionRow(each, lag, nowMs) {
-  const off = COUNTERS.filter(([name]) => each.counters?.[name]).map(([name, words]) => `${count(each.counters[name])} ${words}`);
   return [
     each.partition,
     watermarkText(watermarkOf(each), nowMs),
@@ -27,7 +28,7 @@ function partitionRow(each, lag, nowMs) {
     each.last_event ? ago(each.last_event, nowMs) : "none in this run",
     count(each.events),
     each.rows_held ? count(each.rows_held) : "0",
-    off.length ? off.join(", ") : "none",
+    fates(each),
   ];
 }
 
