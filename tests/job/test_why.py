@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.ingress.decisions import Counters
 from tideglass.ingress.reports import HeldBy
 from tideglass.job.diagnosis.diagnose import diagnose_directory
-from tideglass.job.diagnosis.finding import Severity
+from tideglass.job.diagnosis.finding import Diagnosis, Severity
 from tideglass.job.diagnosis.input_causes import CAUSE_OF, KEPT
 from tideglass.job.diagnosis.watermark_causes import RULES
 from tideglass.job.start.decision import StartMode
@@ -128,6 +129,24 @@ def test_15_a_job_that_starts_at_a_time_emits_nothing_before_it(tmp_path: Path, 
     assert finding.severity is Severity.WAITING
 
 
+def test_15_a_job_that_reads_again_emits_nothing_until_it_is_done(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS, 5)
+    for _ in range(4):
+        clock.go_on(60)
+        project.put(0, minute(clock))
+    with RunInProcess(project.job(batch_bytes=6000)) as run:
+        run.batches()
+        run.reporter.request_stop()
+    again = Folder(tmp_path, COUNTS.replace("second, 10", "minute, 30"), 5)
+    with RunInProcess(again.job(batch_bytes=3000)) as run:
+        run.batch()
+        run.report()
+        found = diagnose_directory(run.directory)
+    finding = the("CATCHING_UP", found)
+    assert (finding.severity, found.healthy) == (Severity.WAITING, True)
+    assert "rows an earlier run has emitted are not emitted again" in finding.text
+
+
 # ---------------------------------------------------------------- the run
 
 
@@ -189,6 +208,48 @@ def test_17_killed(tmp_path: Path) -> None:
     finding = found.findings[0]
     assert (finding.cause, finding.severity, found.state) == ("RUN_KILLED", Severity.PROBLEM, "Failed")
     assert "ended without a word" in finding.text
+
+
+def test_a_run_that_does_not_report_hangs(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS, 5)
+    project.put(0, minute(clock))
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.report()
+        found = diagnose_directory(run.directory, now_seconds=time.time() + 90)
+    assert (found.findings[0].cause, found.healthy) == ("RUN_HANGS", False)
+    assert "has not reported for" in found.findings[0].text
+
+
+def test_a_run_that_starts_is_waited_for_a_while(tmp_path: Path, clock: Clock) -> None:
+    with RunInProcess(Folder(tmp_path, COUNTS, 5).job()) as run:
+        run.report()
+        first = diagnose_directory(run.directory)
+        clock.go_on(180)
+        run.report()
+        later = diagnose_directory(run.directory)
+    assert (causes(first), first.healthy) == (["STARTING"], True)
+    assert (causes(later), later.healthy) == (["STARTING"], False)
+
+
+def test_a_batch_that_is_stuck(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = Folder(tmp_path, COUNTS, 5)
+    project.put(0, minute(clock))
+    found: list[Diagnosis] = []
+    with RunInProcess(project.job()) as run:
+        run.batches()
+
+        def hang(*_: Any) -> Any:
+            clock.go_on(600)
+            run.report()
+            found.append(diagnose_directory(run.directory))
+            return []
+
+        project.put(0, minute(clock))
+        monkeypatch.setattr(run.tasks[1], "run", hang)
+        run.batches()
+    assert "BATCH_STUCK" in causes(found[0])
+    assert "a batch has been under way for 10 min" in the("BATCH_STUCK", found[0]).text
 
 
 # ---------------------------------------------------------------- healthy, and the tables

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.job_in_process import Clock, Folder, RunInProcess
-from support.staged import COUNTS, JOIN, causes, event, of_a_minute, the
+from support.staged import COUNTS, JOIN, causes, event, minute, of_a_minute, text_of, the
+from tideglass.connect.files.output import FileOutput
 from tideglass.core.errors import OutputError
+from tideglass.engine.key_group import KeyGroupTask
 from tideglass.job.diagnosis.diagnose import diagnose_directory
 from tideglass.job.diagnosis.finding import Severity
 
@@ -119,3 +123,48 @@ def test_13_one_key_group_is_skewed(tmp_path: Path, clock: Clock) -> None:
         found = diagnose_directory(run.directory)
     finding = the("KEY_GROUP_SKEWED", found)
     assert re.search(r"key group \d of stage 1 has 9\d % of the rows", finding.text)
+
+
+def slowed(clock: Clock, seconds: float, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, which takes so many seconds longer."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        clock.go_on(seconds)
+        return method(*arguments, **options)
+
+    return call
+
+
+def test_11_a_slow_sink(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FileOutput, "publish", slowed(clock, 3, FileOutput.publish))
+    project = Folder(tmp_path, COUNTS, 5)
+    with RunInProcess(project.job()) as run:
+        for _ in range(3):
+            clock.go_on(57)
+            project.put(0, minute(clock))
+            run.batches()
+        run.report()
+        finding = the("SINK_SLOW", diagnose_directory(run.directory))
+    assert (finding.output, finding.severity) == ("counts", Severity.WARNING)
+    assert re.search(r"writing output counts \(file\) takes (9\d|100) % of a batch of 3", finding.text)
+
+
+def test_12_a_job_that_falls_back(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeyGroupTask, "run", slowed(clock, 30, KeyGroupTask.run))
+    project = Folder(tmp_path, COUNTS, 5)
+    project.put(0, minute(clock))
+    batch_bytes = len((tmp_path / "events" / "0" / "0001.json").read_bytes()) // 2
+    with RunInProcess(project.job(key_groups=2, batch_bytes=batch_bytes)) as run:
+        run.batch()
+        run.batch()  # what was there at the start is read
+        for _ in range(5):
+            project.put(0, minute(clock))
+            run.batch()
+            run.report()
+        found = diagnose_directory(run.directory)
+    finding = the("FALLING_BACK", found)
+    assert found.findings[0] is finding
+    assert re.search(
+        r"it is \d min late and loses \d\d s a minute, so in an hour it will be \d", finding.text
+    )
+    assert re.search(r"reads [\d.]+ events/s, \d\d% of what arrives", text_of(finding))

@@ -48,9 +48,10 @@ class Clock:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.ahead_seconds = 0.0
-        seconds, nanoseconds = time.time, time.time_ns
+        seconds, nanoseconds, monotonic = time.time, time.time_ns, time.monotonic
         patch.setattr(time, "time", lambda: seconds() + self.ahead_seconds)
         patch.setattr(time, "time_ns", lambda: nanoseconds() + round(self.ahead_seconds * 1e9))
+        patch.setattr(time, "monotonic", lambda: monotonic() + self.ahead_seconds)
 
     def go_on(self, seconds: float) -> None:
         self.ahead_seconds += seconds

@@ -41,7 +41,7 @@ def no_input(facts: JobFacts) -> Iterator[Finding]:
             severity,
             f"input {name} has sent no event"
             + (f" since the run began {span_text(waited)} ago" if running else " in all the job has read")
-            + ", so nothing is written",
+            + (", so what needs it waits" if any(status.rows.values()) else ", so nothing is written"),
             tuple(each for each in (f"it is read from {place}" if place else "", there) if each),
             "check that something is sent there, and that the project (or --input) names that place; a "
             "topic is read "

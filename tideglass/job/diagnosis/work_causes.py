@@ -9,6 +9,7 @@ from tideglass.job.diagnosis.facts import JobFacts, wall_ticks
 from tideglass.job.diagnosis.finding import Finding, Severity
 from tideglass.job.diagnosis.run_causes import MEMORY_REMEDY
 from tideglass.job.diagnosis.words import count_text, share_text, size_text, span_text
+from tideglass.job.report.history import HistorySample
 from tideglass.job.report.status import BatchStatus, RangeStatus
 
 #: From this share of a batch on the commit, which writes the outputs, is what takes the time.
@@ -18,6 +19,9 @@ SLOW_BATCH_SECONDS = 2.0
 #: The least span from which a rate is taken, and the least lag that counts.
 RATE_SECONDS = 20.0
 LAG_SECONDS = 20.0
+#: A job that works for so much of the time is busy; one that gets that much further in its input keeps up.
+BUSY_SHARE, KEEPS_UP_SHARE = 0.8, 0.95
+_MS = TICKS_PER_MILLISECOND
 #: A key group with so many times the mean of its stage is skewed, if it has so many rows.
 SKEW = 4.0
 SKEW_ROWS = 10_000
@@ -69,52 +73,62 @@ def _last(batches: Sequence[BatchStatus], most: int = 10) -> Sequence[BatchStatu
 
 
 def growing_backlog(facts: JobFacts) -> Iterator[Finding]:
-    """Events arrive faster than the job reads them."""
+    """Events arrive faster than the job reads them: it is busy, and what it reads is older and older."""
     if facts.is_over or facts.status.catching_up is not None:
         return
+    samples = [each for each in facts.history if each.run == facts.status.run]
+    batches = _last(facts.status.recent_batches, len(facts.status.recent_batches))
     for name in facts.streams:
         points = [
-            (sample.at_ms, backlog, each.last_arrival_ticks)
-            for sample in facts.history
-            if sample.run == facts.status.run
-            for each in sample.inputs
-            if each.input == name
-            and each.last_arrival_ticks is not None
-            and (backlog := sample.backlog.get(name)) is not None
+            (sample, max(arrivals))
+            for sample in samples
+            if (arrivals := [each.last_arrival_ticks or 0 for each in sample.inputs if each.input == name])
         ]
-        if len(points) < 3:
+        points = [(sample, ticks) for sample, ticks in points if ticks]
+        if len(points) < 3 or not batches:
             continue
-        (first_ms, first_backlog, first_ticks), (last_ms, backlog, last_ticks) = points[0], points[-1]
-        seconds = (last_ms - first_ms) / 1000
-        if seconds < RATE_SECONDS or backlog <= first_backlog:
+        (first, first_ticks), (last, last_ticks) = points[0], points[-1]
+        seconds = (last.at_ms - first.at_ms) / 1000
+        in_span = [each for each in batches if (wall_ticks(each.began) or 0) >= first.at_ms * _MS]
+        busy_seconds = sum(each.seconds for each in in_span)
+        if seconds < RATE_SECONDS or busy_seconds < BUSY_SHARE * seconds:
             continue
         reached = (last_ticks - first_ticks) / TICKS_PER_SECOND / seconds
-        lag_seconds = (last_ms * TICKS_PER_MILLISECOND - last_ticks) / TICKS_PER_SECOND
-        batches = _last(facts.status.recent_batches)
-        spent = sum(each.seconds for each in batches)
-        if reached >= 0.95 or lag_seconds < LAG_SECONDS or not spent:
+        lag_seconds = (last.at_ms * _MS - last_ticks) / TICKS_PER_SECOND
+        if reached >= KEEPS_UP_SHARE or lag_seconds < LAG_SECONDS:
             continue
-        rate = sum(each.events for each in batches) / spent
-        growth = (backlog - first_backlog) / seconds
-        hour_seconds = lag_seconds + 3600 * (1 - reached)
-        yield Finding(
-            "FALLING_BACK",
-            None,
-            Severity.PROBLEM,
-            f"the job reads input {name} more slowly than it arrives: it is {span_text(lag_seconds)} late "
-            "and loses "
-            f"{span_text(60 * (1 - reached))} a minute, so in an hour it will be {span_text(hour_seconds)} "
-            "late",
-            (
-                f"it reads {rate:,.0f} events/s, {reached:.0%} of what arrives",
-                f"backlog {first_backlog:,} → {backlog:,} in {span_text(seconds)} (+{growth:,.0f} a second)",
-                f"batches of {span_text(spent / len(batches))} with "
-                f"{count_text(sum(b.events for b in batches) // len(batches), 'event')}",
-            ),
-            "give the run more cores (--cores) or more partitions of the input; `tideglass run --profile` "
-            "shows where "
-            "the time of a batch goes",
-        )
+        yield _falling_back(name, reached, lag_seconds, in_span, _backlog_line(name, first, last))
+
+
+def _falling_back(
+    name: str, reached: float, lag_seconds: float, batches: Sequence[BatchStatus], backlog: str
+) -> Finding:
+    """reached: how much of a second of arrivals the job reads in a second. batches: those of the span."""
+    busy_seconds, events = sum(each.seconds for each in batches), sum(each.events for each in batches)
+    forecast = span_text(lag_seconds + 3600 * (1 - reached))
+    return Finding(
+        "FALLING_BACK",
+        None,
+        Severity.PROBLEM,
+        f"the job reads input {name} more slowly than it arrives: it is {span_text(lag_seconds)} late and "
+        f"loses {span_text(60 * (1 - reached))} a minute, so in an hour it will be {forecast} late",
+        (
+            f"it reads {events / busy_seconds:,.0f} events/s, {max(0.0, reached):.0%} of what arrives",
+            f"batches take {span_text(busy_seconds / len(batches))} and have "
+            f"{count_text(events // len(batches), 'event')}",
+            *([backlog] if backlog else []),
+        ),
+        "give the run more cores (--cores), or the input more partitions; `tideglass run --profile` shows "
+        "where the time of a batch goes",
+    )
+
+
+def _backlog_line(name: str, first: HistorySample, last: HistorySample) -> str:
+    before, now = first.backlog.get(name), last.backlog.get(name)
+    if before is None or now is None:
+        return ""
+    seconds = (last.at_ms - first.at_ms) / 1000
+    return f"there and not read (messages or bytes): {before:,} → {now:,} in {span_text(seconds)}"
 
 
 def skewed_key_groups(facts: JobFacts) -> Iterator[Finding]:
