@@ -35,13 +35,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "telemetry": {"core", "spark", "job"},
     "simulate": {"core", "plan", "connect", "evaluate", "ingress", "project", "job"},
     "api": {"project", "job", "telemetry"},
+    "terminal": {"core", "job"},
     "dataframes": {"core", "plan", "bind", "compile", "spark", "project", "job"},
     "testing": {"core", "plan", "bind", "compile", "connect", "local", "spark", "project"},
     "play": {"core", "plan", "bind", "compile", "connect", "engine", "ingress", "local", "project"}
     | {"job", "simulate"},
     "page": {"core", "job", "telemetry", "play"},
     "cli": {"core", "lang", "plan", "bind", "compile", "connect", "evaluate", "spark", "project"}
-    | {"job", "telemetry", "play", "page", "simulate", "testing"},
+    | {"job", "telemetry", "play", "page", "terminal", "simulate", "testing"},
 }
 
 #: Packages of others -> the layers that may use them.
@@ -52,13 +53,14 @@ MAY_USE = {
     "lark": {"lang"},
     "adbc_driver_postgresql": {"connect"},
     "typer": {"cli"},
-    "rich": {"cli", "simulate", "connect"},  # a console is an output too
+    "rich": {"cli", "simulate", "connect", "terminal"},  # a console is an output too
     "matplotlib": {"simulate"},
     "prometheus_client": {"telemetry"},
     "py_mini_racer": {"functions"},
     "shapely": {"functions"},
     "pyproj": {"functions"},
     "starlette": {"page"},
+    "textual": {"terminal"},
     "uvicorn": {"page"},
 }
 

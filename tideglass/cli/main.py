@@ -28,6 +28,7 @@ from tideglass.cli import (
     status,
     stop,
     test,
+    top,
     why,
 )
 from tideglass.core.errors import TideglassError
@@ -50,6 +51,7 @@ COMMANDS = {
     "start": start.start,
     "status": status.status,
     "why": why.why,
+    "top": top.top,
     "runs": runs.runs,
     "page": page.page,
     "stop": stop.stop,
