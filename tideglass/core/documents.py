@@ -16,6 +16,7 @@ the time that pydantic takes.
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
@@ -25,6 +26,11 @@ import msgspec
 from tideglass.core.durable import sealed, unsealed
 
 T = TypeVar("T")
+
+#: Held while msgspec learns a type: two threads that use a type for the first time at once would crash the
+#: process, since the second finds a table that the first has not filled.
+_LEARNING = threading.Lock()
+_learnt: set[Any] = set()
 
 #: The key of the format's number.
 FORMAT = "format"
@@ -117,7 +123,16 @@ def of_plain(of: Any, content: object) -> Any:
     Traceback (most recent call last):
     ValueError: Expected `int`, got `str` - at `$[...]`
     """
+    _learn(of)
     try:
         return msgspec.convert(content, of, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
+
+
+def _learn(of: Any) -> None:
+    """Let msgspec make its table of a type, one thread at a time."""
+    if of not in _learnt:
+        with _LEARNING:
+            msgspec.json.Decoder(of)
+            _learnt.add(of)
