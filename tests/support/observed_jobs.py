@@ -218,6 +218,15 @@ class Scene:
     ) -> tuple[StepStatus, ...]:
         """The operators of QUERY, as the topology has them."""
 
+        slowest = self.idle_partition if self.idle_partition is not None else self.partitions - 1
+        rule = HeldBy.EVENT_TIME if self.idle_partition is None else HeldBy.ARRIVAL_TIME
+        reading = HolderStatus(
+            Component.EXTERNAL_INPUT,
+            f"watermark of the partition, by {rule}",
+            f"toll/{slowest}",
+            watermark_ticks,
+        )
+
         def step(
             operator: int, level: int, kind: str, name: str, sources: tuple[int, ...], rows: int
         ) -> StepStatus:
@@ -238,14 +247,11 @@ class Scene:
                 data_watermark_lag_seconds=(arrival_ticks - watermark_ticks) / TICKS_PER_SECOND,
                 system_watermark_lag_seconds=0.3,
                 latency_seconds=0.0,
+                holders=(reading,),
                 ranges=ranges,
                 ranges_reported=ranges,
             )
 
-        slowest = self.idle_partition if self.idle_partition is not None else self.partitions - 1
-        reading = HolderStatus(
-            Component.EXTERNAL_INPUT, "rows ahead of the watermark", f"toll/{slowest}", watermark_ticks + 1
-        )
         windows_open = HolderStatus(
             Component.STATE,
             "open windows",
@@ -255,7 +261,7 @@ class Scene:
             24,
         )
         return (
-            replace(step(0, 0, "input", "toll", (), events), holders=(reading,)),
+            step(0, 0, "input", "toll", (), events),
             step(1, 0, "projection", "perMinute", (0,), events),
             replace(step(2, 0, "partial aggregation", "perMinute", (1,), events), rows_out=windows * 6),
             step(3, 0, "send", "perMinute", (2,), windows * 6),
@@ -263,7 +269,7 @@ class Scene:
             replace(
                 step(5, 1, "tumbling window", "perMinute", (4,), windows * 6),
                 rows_out=windows,
-                holders=(windows_open,),
+                holders=(reading, windows_open),
             ),
             step(6, 1, "projection", "counts", (5,), windows),
             replace(step(7, 1, "output", "counts", (6,), windows), output="counts"),

@@ -21,7 +21,7 @@ from tideglass.cli.job import (
 )
 
 if TYPE_CHECKING:
-    from tideglass.job.report.status import InputStatus, Status
+    from tideglass.job.report.status import HolderStatus, InputStatus, OutputStatus, Status, StepStatus
 
 _START_WORDS = {
     "beginning": "at the beginning",
@@ -33,10 +33,20 @@ _START_WORDS = {
 JsonOption = Annotated[bool, typer.Option("--json", help="As one JSON value.")]
 
 
+StepsOption = Annotated[
+    bool, typer.Option("--steps", help="Show every operator of every step, with its rows and key groups.")
+]
+#: Operators a step is not known by.
+_PLAIN_KINDS = ("projection", "partial aggregation", "send", "receive", "output", "input")
+
+
 def status(
-    project: ProjectArgument = Path("."), run_dir: RunDirOption = None, as_json: JsonOption = False
+    project: ProjectArgument = Path("."),
+    run_dir: RunDirOption = None,
+    as_json: JsonOption = False,
+    steps: StepsOption = False,
 ) -> None:
-    """Show a job's state, watermark and delay of each input, counters, rows of each output, last error."""
+    """Show a job's state, watermarks of inputs and steps, counters, outputs, last error."""
     from tideglass.job.report.status import read_status
 
     directory = job_directory(project, run_dir)
@@ -48,11 +58,11 @@ def status(
     elif found is None:
         typer.echo(f"no job has run in {directory.path}")
     else:
-        print_lines(status_lines(found))
+        print_lines(status_lines(found, operators=steps))
 
 
-def status_lines(found: Status) -> list[str]:
-    """A status for people, a fact a line."""
+def status_lines(found: Status, *, operators: bool = False) -> list[str]:
+    """A status for people, a fact a line. operators: every operator has a line, not every step."""
     lines = [
         state_line(found),
         f"  {found.cause}",
@@ -62,6 +72,11 @@ def status_lines(found: Status) -> list[str]:
     if found.catching_up is not None:
         lines.append(f"  {catch_up_line(found.catching_up)}")
     lines += [f"  input {_input_line(each)}" for each in found.inputs]
+    lines += (
+        [f"  #{each.operator} {_operator_line(each)}" for each in found.steps]
+        if operators
+        else [f"  step {_step_line(each)}" for each in _steps(found)]
+    )
     if found.watermark_delay_seconds is not None:
         lines.append(f"  watermark delay {seconds_text(found.watermark_delay_seconds)}")
     shown = [f"{name} {value:,}" for name, value in found.counters.items() if value]
@@ -71,7 +86,8 @@ def status_lines(found: Status) -> list[str]:
     for name, rows in in_all.items():
         of_run = found.rows.get(name, 0)
         more = f", {rows:,} since the state began" if rows != of_run else ""
-        lines.append(f"  output {name}: {of_run:,} rows in this run{more}")
+        called = "".join(f"; {_called(each)}" for each in found.outputs if each.output == name)
+        lines.append(f"  output {name}: {of_run:,} rows in this run{more}{called}")
     if found.error:
         lines.append(f"  last error: {found.error}")
     return lines
@@ -81,6 +97,69 @@ def _input_line(each: InputStatus) -> str:
     delay = "" if each.delay_seconds is None else f", delay {seconds_text(each.delay_seconds)}"
     watermark = _to_the_second(each.watermark or "none yet")
     return f"{each.input}/{each.partition}: {each.events:,} events, watermark {watermark}{delay}"
+
+
+def _steps(found: Status) -> list[tuple[StepStatus, ...]]:
+    """The operators by the step they belong to, without the inputs, which have lines of their own."""
+    by_step: dict[str, list[StepStatus]] = {}
+    for each in found.steps:
+        if each.kind != "input":
+            by_step.setdefault(each.step, []).append(each)
+    return [tuple(operators) for operators in by_step.values()]
+
+
+def _step_line(operators: tuple[StepStatus, ...]) -> str:
+    """A step by its last operator, whose watermark is that of its rows."""
+    last = operators[-1]
+    kinds = dict.fromkeys(each.kind for each in operators if each.kind not in _PLAIN_KINDS)
+    words = f" ({', '.join(kinds)})" if kinds else ""
+    return f"{last.step}{words}: {_watermark_words(last)}"
+
+
+def _operator_line(each: StepStatus) -> str:
+    place = f"stage {each.level}" if each.level else "scan"
+    counted = f"{each.rows_in:,} rows in, {each.rows_out:,} out"
+    reported = (
+        ""
+        if each.ranges == each.ranges_reported
+        else f", {each.ranges_reported} of {each.ranges} ranges known"
+    )
+    return f"{each.step} {each.kind}, {place}: {counted}, {_watermark_words(each)}{reported}"
+
+
+def _watermark_words(each: StepStatus) -> str:
+    """The watermark of a step's rows, and what holds it."""
+    from tideglass.core.time import AFTER_ALL_TICKS
+
+    ticks = each.output_watermark_ticks
+    if ticks == AFTER_ALL_TICKS:
+        return "end of input"
+    text = "watermark unknown" if ticks is None else f"watermark {_time(ticks)}"
+    return text + (f", held by {_holder_words(each.holders[0])}" if each.holders else "")
+
+
+def _holder_words(holder: HolderStatus) -> str:
+    due = "" if holder.due_ticks is None else f", due {_time(holder.due_ticks)}"
+    return f"{holder.place}: {holder.kind}{due}"
+
+
+def _time(ticks: int) -> str:
+    """A time to the second; of one that no datetime can name, when it is."""
+    from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, format_ticks
+
+    if ORIGIN_TICKS <= ticks <= LAST_TICKS:
+        return _to_the_second(format_ticks(ticks))
+    return "before all" if ticks < 0 else "at the end of the input"
+
+
+def _called(output: OutputStatus) -> str:
+    """Whether an output is alive, and when its last row was written."""
+    if output.alive is None:
+        return "not called yet"
+    last = "" if output.last_row is None else f", last row {_to_the_second(output.last_row)}"
+    if output.alive:
+        return f"alive{last}"
+    return f"dead, {output.failed_calls:,} of {output.calls:,} calls failed: {output.last_error}{last}"
 
 
 def _to_the_second(time: str) -> str:
