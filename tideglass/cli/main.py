@@ -19,6 +19,7 @@ from tideglass.cli import (
     explain,
     new,
     page,
+    play,
     prepare,
     restart,
     run,
@@ -57,6 +58,7 @@ COMMANDS = {
     "stop": stop.stop,
     "restart": restart.restart,
     "simulate": simulate.simulate,
+    "play": play.play,
     "test": test.run_test_cases,
     "prepare": prepare.prepare,
 }
