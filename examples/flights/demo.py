@@ -24,9 +24,12 @@ from prepare import prepared
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from tideglass.cli.why import why_lines
 from tideglass.core.errors import TideglassError
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.ingress.decisions import Counters
+from tideglass.job.diagnosis.diagnose import diagnose_directory
+from tideglass.job.directory import JobDirectory
 from tideglass.job.options import RunOptions
 from tideglass.job.outputs import BatchRows
 from tideglass.job.plan import plan_job
@@ -108,7 +111,10 @@ def main(cache: Path = ROOT / "build" / "flights", pictures: Path = ROOT / "demo
     for path in show.pictures(pictures, right.placed, settings):
         console.print(f"picture  {path}", soft_wrap=True)
     console.print(f"{time.monotonic() - began:.0f} s in all", style="dim")
-    return 1 if wrong else 0
+    diagnosis = diagnose_directory(JobDirectory(cache / "run"))
+    for line in why_lines(diagnosis)[: 1 if diagnosis.healthy else None]:
+        console.print(f"tideglass why: {line}", soft_wrap=True, markup=False)
+    return 1 if wrong or not diagnosis.healthy else 0
 
 
 def independent(folder: Path, settings: check.Settings) -> Independent:

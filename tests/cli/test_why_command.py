@@ -54,7 +54,7 @@ def test_it_names_the_cause_the_evidence_and_the_remedy(
 
 def test_one_output_may_be_asked_about(finished: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = printed(capsys, finished.path, "Counts")
-    assert (code, out.splitlines()[0]) == (0, "job: healthy (Stopped)")
+    assert (code, out.splitlines()[0]) == (0, "job: healthy, finished")
     assert "output counts: " in out
     assert printed(capsys, finished.path, "high")[0] == 1
 

@@ -36,6 +36,7 @@ def test_the_demonstration_finds_every_row_equal_and_draws(demo, tmp_path, capsy
     told = capsys.readouterr().out
     assert told.count("equal  ") == 7
     assert "WRONG" not in told
+    assert "tideglass why: flights: healthy, finished" in told
     assert max(map(len, told.splitlines())) <= 100 or str(tmp_path) in told
     for name in ("flights-watermarks.png", "flights-day.png"):
         assert (tmp_path / "pictures" / name).stat().st_size > 20_000

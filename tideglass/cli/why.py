@@ -78,7 +78,7 @@ def why_lines(found: Diagnosis) -> list[str]:
 
 def _verdict(found: Diagnosis) -> str:
     if found.healthy:
-        return f"healthy ({found.state})"
+        return "healthy, finished" if found.state == "Stopped" else f"healthy ({found.state})"
     count = sum(each.severity != "waiting" for each in found.findings)
     return f"{count} cause{'' if count == 1 else 's'} found ({found.state})"
 
