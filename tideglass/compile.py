@@ -16,6 +16,7 @@ from tideglass.lang.parser import parse
 from tideglass.plan.chosen_timestamps import with_output_timestamps
 from tideglass.plan.nodes import Plan
 from tideglass.plan.placement import place
+from tideglass.plan.source_watermarks import with_source_watermarks
 from tideglass.plan.topology import Topology
 
 if TYPE_CHECKING:
@@ -58,13 +59,17 @@ class BoundQuery:
     steps: Mapping[str, Span] = field(default_factory=dict[str, Span])
 
     def place(self, settings: JobSettings, key_groups: int) -> Compiled:
-        """The query placed for a number of key groups, its inputs read under the settings' time policies."""
+        """The query placed for a number of key groups, its inputs read under the settings' time policies.
+
+        Raises ProjectError for a watermark policy that does not fit the query.
+        """
         topology = replace(
             place(self.plan, settings.policies(), key_groups, self.functions),
             source=self.source,
             drops_failing_rows=settings.on_error == "drop",
             limits=settings.limits,
         )
+        topology = with_source_watermarks(topology, dict(settings.watermarks))
         return Compiled(self.source, self.plan, topology, self.warnings, self.steps)
 
 

@@ -13,7 +13,7 @@ from oracle import watermarks as oracle
 from support.against_oracle import reproducible
 from tideglass.core.errors import StateError
 from tideglass.core.time import TICKS_PER_MINUTE, TICKS_PER_SECOND
-from tideglass.ingress.in_flight import BUCKETS, PERCENTS, InFlight, TimeSketch
+from tideglass.ingress.in_flight import BUCKETS, PERCENTS, Arrivals, InFlight, TimeSketch
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.policies import apply_policies
 from tideglass.plan.policy_settings import Policies
@@ -46,7 +46,7 @@ def state_after(chunks) -> InFlight:
     state = InFlight()
     for chunk in chunks:
         usable = np.array([time is not None for time, _ in chunk], dtype=bool)
-        state = state.after(array([a for _, a in chunk]), array([t or 0 for t, _ in chunk]), usable)
+        state = state.after(Arrivals(array([a for _, a in chunk]), array([t or 0 for t, _ in chunk]), usable))
     return state
 
 

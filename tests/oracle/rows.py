@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from . import watermarks
 from .metadata import EVENT_ID, event_id
 from .values import (
     LEAST_BIGINT,
@@ -49,8 +50,26 @@ class Row:
 
 
 @dataclass(frozen=True)
+class SourcePolicy:
+    """The watermark policy of an input: the kind of its source, and the percentile it is at (11.2, 11.6)."""
+
+    kind: str = ""
+    percentile: int | None = None
+
+    @staticmethod
+    def read(text: str) -> SourcePolicy:
+        kind, at, percent = text.partition("at percentile ")
+        percentile = int(percent) if at else 100 if kind.strip() == "tracking subscription" else None
+        return SourcePolicy(kind.strip(), percentile)
+
+
+@dataclass(frozen=True)
 class Settings:
-    """Durations in ticks; None is unlimited. `stamps`: what stamps the rows of a step or output (11.4)."""
+    """Durations in ticks; None is unlimited.
+
+    stamps: what stamps the rows of a step or output (11.4).
+    watermarks: the policy by input, `*` for all others.
+    """
 
     late: int | None = None
     out_of_order: int = 0
@@ -59,11 +78,18 @@ class Settings:
     level: tuple[int, int] = (1, 2)
     drops_failing_rows: bool = False
     stamps: dict[str, str] = field(default_factory=dict[str, str])
+    watermarks: dict[str, str] = field(default_factory=dict[str, str])
+
+    def of_input(self, name: str) -> SourcePolicy:
+        """What is chosen for an input."""
+        chosen = {key.lower(): text for key, text in self.watermarks.items()}
+        return SourcePolicy.read(chosen.get(name.lower(), chosen.get("*", "")))
 
     @staticmethod
     def read(given: dict[str, Any] | None) -> Settings:
         given = dict(given or {})
         level = str(given.pop("compatibility_level", "1.2"))
+        chosen = given.pop("watermarks", {})
         settings = Settings(
             late=duration(given.pop("late_arrival", "none")),
             out_of_order=duration(given.pop("out_of_order", "0s")) or 0,
@@ -72,6 +98,7 @@ class Settings:
             level=(int(level[0]), int(level[2])),
             drops_failing_rows={"stop": False, "drop": True}[given.pop("on_error", "stop").lower()],
             stamps={name.lower(): text for name, text in given.pop("output_timestamps", {}).items()},
+            watermarks={"*": chosen} if isinstance(chosen, str) else chosen,
         )
         for limit in ("javascript_seconds", "javascript_megabytes"):  # of which no row depends
             given.pop(limit, None)
@@ -154,6 +181,16 @@ def ingest(
 
     Within a partition arrival never decreases (1.1): an earlier one counts as the newest before it.
     """
+    source = settings.of_input(name) if timestamp is not None else SourcePolicy()
+    if source.kind == "ingress time":
+        timestamp = None
+    if source.kind == "static set of time-ordered logs":
+        settings = replace(settings, late=None, early=None, out_of_order=0)
+    if source.kind == "dynamic set of time-ordered logs":
+        settings = replace(settings, out_of_order=0)
+    if source.kind == "tracking subscription":
+        settings = replace(settings, out_of_order=10**30)
+    timed: dict[int, list[watermarks.Timed]] = {}
     newest: dict[int, int] = {}
     marks: dict[Any, Watermark] = {}
     floors: dict[int, int] = {}
@@ -183,13 +220,22 @@ def ingest(
             at = instant_of_text(at) if isinstance(at, str) else at
             arrives = given or (at if isinstance(at, Instant) else UNKNOWN_ARRIVAL)
             arrival = newest[partition] = max(arrives.ticks, newest.get(partition, 0))
+            early = (
+                settings.early is not None and isinstance(at, Instant) and at.ticks - arrival > settings.early
+            )
+            usable = at.ticks if isinstance(at, Instant) and not early and None not in keys else None
+            timed.setdefault(partition, []).append((usable, arrival))
             if not isinstance(at, Instant) or None in keys:
                 continue
             if settings.late is not None:
                 floors[partition] = max(floors.get(partition, 0), arrival - settings.late)
-            if settings.early is not None and at.ticks - arrival > settings.early:
+            if early:
                 continue
             mark = marks.setdefault((partition, *map(identity, keys)), Watermark())
+            if source.percentile is not None:
+                mark.rise(watermarks.at_percentile(timed[partition], source.percentile))
+            if source.kind.startswith("static") and at.ticks < mark.watermark:
+                raise OracleError("a log is not in order")
             time = mark.place(at.ticks, arrival, settings)
             if time is None:
                 continue

@@ -263,6 +263,60 @@ def substreams(draw: st.DrawFn) -> Trial:
     return Trial(query, {"events": draw(rows)}, draw(settings()))
 
 
+#: Policies of a source that is not perfect: what is late is adjusted or dropped.
+HEURISTIC = [
+    "at percentile 33",
+    "at percentile 95",
+    "at percentile 100",
+    "tracking subscription",
+    "tracking subscription at percentile 80",
+    "dynamic set of time-ordered logs",
+]
+
+
+@st.composite
+def crowded(draw: st.DrawFn, ascending: bool = False) -> Rows:
+    """Events of two partitions, often more than ten in ten seconds. ascending: within a partition."""
+    rows: Rows = []
+    arrival = 0.0
+    newest = {0: -100.0, 1: -100.0}
+    for _ in range(draw(st.sampled_from([3, 20, 40, 40]))):
+        arrival += draw(st.sampled_from([0, 0, 0, 0.5, 0.5, 1, 2, 11]))
+        partition = draw(st.sampled_from([0, 0, 1]))
+        time = arrival + draw(st.sampled_from([0, 0, 0, -0.5, -1, -2, -4, -8, 1, 2, 301]))
+        if ascending:
+            time = newest[partition] = max(newest[partition], time)
+        row: dict[str, Any] = {"_arrival": iso(arrival), "_partition": partition, "t": iso(time)}
+        if not draw(st.integers(0, 19)):
+            row["t"] = draw(st.sampled_from([None, "noon"]))
+        rows.append(row | {"k": draw(st.sampled_from(["a", "b"])), "v": draw(st.sampled_from(NUMBERS))})
+    return rows
+
+
+@st.composite
+def watermarked(draw: st.DrawFn, policies: Sequence[str] = HEURISTIC, ascending: bool = False) -> Trial:
+    """Plain rows or windows over an input with a watermark policy of its own."""
+    query = draw(
+        st.sampled_from(
+            [
+                "SELECT v, t, System.Timestamp() AS at FROM events TIMESTAMP BY t",
+                "SELECT k, COUNT(*) AS n, System.Timestamp() AS at FROM events TIMESTAMP BY t "
+                "GROUP BY k, HoppingWindow(second, 4, 2)",
+                "SELECT COUNT(*) AS n, System.Timestamp() AS at FROM events TIMESTAMP BY t "
+                "GROUP BY SessionWindow(second, 2, 20)",
+            ]
+        )
+    )
+    name = draw(st.sampled_from(["events", "Events", "*"]))
+    chosen = {"watermarks": {name: draw(st.sampled_from(policies))}}
+    times = {
+        "late_arrival": draw(st.sampled_from(["none", "5s", "60s"])),
+        "out_of_order": draw(st.sampled_from(["3s", "30s"])),
+        "policy": draw(st.sampled_from(["adjust", "drop"])),
+    }
+    return Trial(query, {"events": draw(crowded(ascending))}, {**times, **chosen})
+
+
 #: Aggregates of users: what they are given in its order, and one that fails on some values.
 USERS_AGGREGATES = {
     "seen": """function main() {

@@ -41,3 +41,18 @@ def in_flight(events: Sequence[Timed], until: int | None = None) -> list[int]:
 def at_percent(times: Sequence[int], percent: int) -> int:
     """The latest of these times that so many percent of all are not older than."""
     return max(time for time in times if 100 * sum(each >= time for each in times) >= percent * len(times))
+
+
+def at_percentile(events: Sequence[Timed], percent: int) -> int:
+    """The watermark at a percentile that the last of these events meets.
+
+    Each second of arrival before its own sets it to the percentile of what is in flight at its end, if that
+    is later than before and at least ten are in flight.
+    """
+    found = -(10**30)
+    this_second = events[-1][1] // SECOND
+    for second in {arrival // SECOND for _, arrival in events}:
+        times = in_flight(events, second)
+        if second < this_second and len(times) >= 10:
+            found = max(found, at_percent(times, percent))
+    return found

@@ -29,6 +29,7 @@ from oracle.strategies import (
     projections,
     substreams,
     users_aggregations,
+    watermarked,
 )
 from support.against_oracle import reproducible
 from support.depth import depth, some
@@ -64,6 +65,7 @@ KINDS = {
     "patterns": matchings(),
     "patterns among steps": of_steps(),
     "chains of steps": chains_of_steps(),
+    "watermarks of sources": watermarked(),
 }
 
 Given = dict[str, Counter[str]]

@@ -49,6 +49,8 @@ class Counters:
     dropped_null_key: events with a NULL key of OVER
     arrivals_raised: events whose arrival time ran backwards in the source and was raised to the newest one
         before it; they are also counted among the nine
+    beyond_percentile: events out of order only because the watermark is at a percentile; also counted among
+        the nine
     """
 
     accepted: int = 0
@@ -61,12 +63,13 @@ class Counters:
     dropped_bad_timestamp: int = 0
     dropped_null_key: int = 0
     arrivals_raised: int = 0
+    beyond_percentile: int = 0
 
     @classmethod
-    def of(cls, decisions: Bytes, arrivals_raised: int) -> Counters:
+    def of(cls, decisions: Bytes, arrivals_raised: int, beyond_percentile: int = 0) -> Counters:
         """Counts of one chunk."""
         counts = np.bincount(decisions, minlength=len(Decision)).tolist()
-        return cls(*counts, arrivals_raised=arrivals_raised)
+        return cls(*counts, arrivals_raised=arrivals_raised, beyond_percentile=beyond_percentile)
 
     def __add__(self, other: Counters) -> Counters:
         return Counters(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

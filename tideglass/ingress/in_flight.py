@@ -18,9 +18,8 @@ import numpy as np
 
 from tideglass.core.arrays import Ints, Mask
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
+from tideglass.plan.policy_settings import IN_FLIGHT_SECONDS
 
-#: For how many seconds of arrival an event is in flight: the estimation band of Pub/Sub's heuristic (11.10).
-SECONDS = 10
 #: Percentages that are reported.
 PERCENTS = (33, 50, 66, 90, 95, 99, 100)
 #: Buckets of one second: a time is off by at most 1/64 of the spread of its second's times.
@@ -80,31 +79,42 @@ class TimeSketch:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Arrivals:
+    """The events of a chunk, in the order of arrival.
+
+    arrival_time_ticks: ascending, none before those of earlier chunks.
+    event_time_ticks: of TIMESTAMP BY.
+    usable: False for events without a time that counts; they arrive, but are not in flight.
+    """
+
+    arrival_time_ticks: Ints
+    event_time_ticks: Ints
+    usable: Mask
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class InFlight:
     """The events in flight of a partition, by second of arrival.
 
-    seconds: since 1970, ascending, each with an event; all within `SECONDS` of the newest arrival.
+    seconds: since 1970, ascending, each with an event; all within `IN_FLIGHT_SECONDS` of the newest arrival.
     sketches: of the event times of each.
     """
 
     seconds: tuple[int, ...] = ()
     sketches: tuple[TimeSketch, ...] = ()
 
-    def after(self, arrival_time_ticks: Ints, event_time_ticks: Ints, usable: Mask) -> InFlight:
-        """The events in flight after a chunk.
-
-        arrival_time_ticks: ascending, none before those of earlier chunks.
-        usable: False for events without a time that counts; they arrive, but are not in flight.
-        """
+    def after(self, chunk: Arrivals) -> InFlight:
+        """The events in flight after a chunk."""
+        arrival_time_ticks = chunk.arrival_time_ticks
         if not len(arrival_time_ticks):
             return self
         newest = int(arrival_time_ticks[-1]) // TICKS_PER_SECOND
-        oldest = newest - SECONDS + 1
+        oldest = newest - IN_FLIGHT_SECONDS + 1
         found = {s: each for s, each in zip(self.seconds, self.sketches, strict=True) if s >= oldest}
         edges = arrival_time_ticks.searchsorted(np.arange(oldest, newest + 2) * TICKS_PER_SECOND).tolist()
         for second, start, end in zip(range(oldest, newest + 1), edges[:-1], edges[1:], strict=True):
             if end > start:
-                sketch = sketch_of_part(event_time_ticks, usable, start, end)
+                sketch = sketch_of_part(chunk, start, end)
                 if sketch is not None:
                     earlier = found.get(second)
                     found[second] = sketch if earlier is None else TimeSketch.merged([earlier, sketch])
@@ -144,7 +154,7 @@ class InFlight:
         if not data:
             return cls()
         sketches = int.from_bytes(data[1:9], "little")
-        if data[0] not in (4, 8) or not 0 < sketches <= SECONDS or len(data) < 9 + 32 * sketches:
+        if data[0] not in (4, 8) or not 0 < sketches <= IN_FLIGHT_SECONDS or len(data) < 9 + 32 * sketches:
             raise ValueError("the sketches of times are damaged")
         heads = np.frombuffer(data, "<i8", 4 * sketches, 9).reshape(-1, 4).tolist()
         body = np.frombuffer(data, f"<u{data[0]}", offset=9 + 32 * sketches).astype(np.int64)
@@ -181,9 +191,9 @@ def at_percents(sketches: Sequence[TimeSketch], percents: Sequence[int]) -> dict
     return dict(zip(percents, found.tolist(), strict=True))
 
 
-def sketch_of_part(event_time_ticks: Ints, usable: Mask, start: int, end: int) -> TimeSketch | None:
+def sketch_of_part(chunk: Arrivals, start: int, end: int) -> TimeSketch | None:
     """The sketch of the usable times from one place to another; None if there are none."""
-    times, flags = event_time_ticks[start:end], usable[start:end]
+    times, flags = chunk.event_time_ticks[start:end], chunk.usable[start:end]
     if not flags.all():
         times = times[flags]
     return TimeSketch.of(times) if len(times) else None

@@ -18,12 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints
+from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Chunk
 from tideglass.core.time import AFTER_ALL_TICKS
 from tideglass.core.types import ARRIVAL
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.scan import Scan, ScanState
+from tideglass.plan.policy_settings import SourceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,17 @@ def late_partition_states(
     earlier_partitions: those that were known; without any, all are there from the beginning.
     fresh: by name, the number and the events of each. Of events that arrive at one time, those of the lesser
         number are first.
+    Raises EvaluationError for any where the settings promise a static set of logs.
     """
     if not earlier_partitions:
         return {name: ScanState() for name in fresh}
+    if fresh and any(reader.policies.source is SourceKind.STATIC_LOGS for reader in scan.readers):
+        name = min(fresh, key=lambda each: fresh[each][0])
+        raise EvaluationError(
+            f"[NEW_LOG] {scan.input_name!r} is read as a {SourceKind.STATIC_LOGS}, but the partition "
+            f"{name!r} has appeared\n  hint: have all partitions there when the job starts, or choose "
+            f"'{SourceKind.DYNAMIC_LOGS}'"
+        )
     there = [_Followed(scan, earlier) for earlier in earlier_partitions]
     states: dict[str, ScanState] = {}
     for at_ticks, number, name in sorted(

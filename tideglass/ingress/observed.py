@@ -75,7 +75,9 @@ def _event_time_ticks(reader: Reader, ingress: Ingress) -> int:
     newest_ticks = ingress.event_watermark_ticks
     if len(ingress.substreams):
         newest_ticks = max(newest_ticks, int(ingress.substream_watermark_ticks.max()))
-    return newest_ticks if newest_ticks == BEFORE_ALL_TICKS else newest_ticks + _out_of_order_ticks(reader)
+    if newest_ticks == BEFORE_ALL_TICKS:  # of a tracking subscription, whose events make no watermark alone
+        return ingress.in_flight.at_percents([0]).get(0, BEFORE_ALL_TICKS)
+    return newest_ticks + _out_of_order_ticks(reader)
 
 
 def _held_by(reader: Reader, ingress: Ingress, final: bool) -> HeldBy | None:
@@ -83,6 +85,9 @@ def _held_by(reader: Reader, ingress: Ingress, final: bool) -> HeldBy | None:
         return HeldBy.END_OF_INPUT
     if ingress.watermark_ticks == BEFORE_ALL_TICKS:
         return None
+    at_ticks = ingress.percentile_watermark_ticks
+    if at_ticks == ingress.watermark_ticks and at_ticks > ingress.event_watermark_ticks:
+        return HeldBy.PERCENTILE
     by_events = ingress.event_watermark_ticks >= ingress.floor_ticks and reader.policies.application_time
     return HeldBy.EVENT_TIME if by_events else HeldBy.ARRIVAL_TIME
 

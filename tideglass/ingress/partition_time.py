@@ -1,6 +1,7 @@
 """The state of one input partition at the ingress: its watermark, its newest arrival time, its counters.
 
-A watermark has two sources, and is the later of the two (`asa.md` 1.5):
+A watermark has two sources, and is the later of the two (`asa.md` 1.5); our own policies may add a third,
+the times of the events in flight (`ingress.percentile_watermark`):
 
 * its **events**: the newest system timestamp so far, less the out-of-order tolerance. One value for the
   partition, or with OVER one for each substream;
@@ -46,6 +47,7 @@ class _IngressHeader:
     floor_ticks: int
     event_watermark_ticks: int
     counters: Counters
+    percentile_watermark_ticks: int = BEFORE_ALL_TICKS
 
 
 _DOCUMENT = Document(_IngressHeader)
@@ -63,6 +65,7 @@ class Ingress:
     substream_watermark_ticks: their own watermarks.
     counters: events by decision.
     in_flight: the newest events and their times; none without TIMESTAMP BY.
+    percentile_watermark_ticks: the watermark at the percentage of the policies; not used without one.
     """
 
     last_arrival_ticks: int = BEFORE_ALL_TICKS
@@ -72,11 +75,12 @@ class Ingress:
     substream_watermark_ticks: Ints = field(default_factory=_no_ticks)
     counters: Counters = Counters()
     in_flight: InFlight = InFlight()
+    percentile_watermark_ticks: int = BEFORE_ALL_TICKS
 
     @property
     def watermark_ticks(self) -> int:
         """The watermark that holds for every later event, of any substream."""
-        return max(self.event_watermark_ticks, self.floor_ticks)
+        return max(self.event_watermark_ticks, self.floor_ticks, self.percentile_watermark_ticks)
 
     @property
     def progress(self) -> Progress:
@@ -95,7 +99,11 @@ class Ingress:
     def to_bytes(self) -> bytes:
         """An Arrow IPC stream of the substreams; the rest is JSON in its schema's metadata."""
         header = _IngressHeader(
-            self.last_arrival_ticks, self.floor_ticks, self.event_watermark_ticks, self.counters
+            self.last_arrival_ticks,
+            self.floor_ticks,
+            self.event_watermark_ticks,
+            self.counters,
+            self.percentile_watermark_ticks,
         )
         metadata = {_HEADER: _DOCUMENT.body(header)}
         if self.in_flight.seconds:
@@ -122,6 +130,7 @@ class Ingress:
             substream_watermark_ticks=table["watermark_ticks"].to_numpy(),
             counters=header.counters,
             in_flight=in_flight,
+            percentile_watermark_ticks=header.percentile_watermark_ticks,
         )
 
 

@@ -8,30 +8,28 @@ before and at least ten events are in flight. Fewer say nothing of how times are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from tideglass.core.arrays import Ints, Mask
+from tideglass.core.arrays import Ints
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND
-from tideglass.ingress.in_flight import SECONDS, InFlight, TimeSketch, at_percents, sketch_of_part
+from tideglass.ingress.in_flight import Arrivals, InFlight, TimeSketch, at_percents, sketch_of_part
+from tideglass.ingress.partition_time import Ingress
+from tideglass.plan.policy_settings import IN_FLIGHT_SECONDS
 
 #: With fewer events in flight the watermark stays: the least sample of Beam's reader of Pub/Sub (11.10).
 LEAST_EVENTS = 10
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Arrivals:
-    """The events of a chunk, at least one, in the order of arrival.
+def watermark_at_percentile(percentile: int, ingress: Ingress, chunk: Arrivals) -> Ints:
+    """The watermark at a percentage that each event of a chunk meets.
 
-    arrival_time_ticks: ascending.
-    event_time_ticks: of TIMESTAMP BY.
-    usable: False for events that arrive but are not in flight.
+    ingress: the state before the chunk.
     """
-
-    arrival_time_ticks: Ints
-    event_time_ticks: Ints
-    usable: Mask
+    before_ticks = [ingress.percentile_watermark_ticks]
+    return watermarks_at_percents(
+        [percentile], before_ticks, ingress.in_flight, ingress.last_arrival_ticks, chunk
+    )[0]
 
 
 def watermarks_at_percents(
@@ -85,12 +83,12 @@ class _Seconds:
     def in_flight_at(self, ends: Ints) -> Ints:
         """How many events are in flight at the end of each of these seconds."""
         after = np.searchsorted(self._all, ends, side="right")
-        before = np.searchsorted(self._all, ends - SECONDS, side="right")
+        before = np.searchsorted(self._all, ends - IN_FLIGHT_SECONDS, side="right")
         return self._until[after] - self._until[before]
 
     def sketches(self, end: int) -> list[TimeSketch]:
         """The sketches of the events in flight at the end of a second."""
-        found = (self._sketch(second) for second in range(end - SECONDS + 1, end + 1))
+        found = (self._sketch(second) for second in range(end - IN_FLIGHT_SECONDS + 1, end + 1))
         return [each for each in found if each is not None]
 
     def _sketch(self, second: int) -> TimeSketch | None:
@@ -105,4 +103,4 @@ class _Seconds:
         if place is None:
             return None
         start, end = int(self.edges[place]), int(self.edges[place + 1])
-        return sketch_of_part(self._chunk.event_time_ticks, self._chunk.usable, start, end)
+        return sketch_of_part(self._chunk, start, end)

@@ -10,6 +10,9 @@ the arrivals (less the late tolerance: the floor). So a chunk is two prefix scan
     watermark_i = max(events_i, floor_i)
     timestamp_i = max(counted_i, watermark_{i-1})                     or dropped, if that raises it
 
+Our own policies (`plan.source_watermarks`) may raise the watermark to a percentile of the events in flight
+before an event (`ingress.percentile_watermark`); a tracking subscription has that in place of events_i.
+
 An event the out-of-order policy drops or raises may stay in the second scan: it is earlier than the
 watermark, so less the tolerance it cannot move it.
 """
@@ -25,14 +28,15 @@ from tideglass.core.arrays import Bytes, Ints, Mask, pc
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS
 from tideglass.ingress.decisions import Counters, Decision
 from tideglass.ingress.partition_time import Ingress, ahead
-from tideglass.plan.policy_settings import Policies
+from tideglass.ingress.percentile_watermark import Arrivals, watermark_at_percentile
+from tideglass.plan.policy_settings import Policies, SourceKind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
     """The watermark before and after each event; of its substream, if there are any.
 
-    event_watermark_*: the part that the events alone make, without the floor.
+    event_watermark_*: the part that the events make, without the floor.
     BEFORE_ALL_TICKS stands for none yet.
     """
 
@@ -64,6 +68,21 @@ class Decided:
         return self.decision < Decision.DROPPED_EARLY
 
 
+class UnorderedLog(Exception):
+    """An event of a log that is promised to ascend is earlier than one before it.
+
+    place: in the chunk.
+    event_time_ticks: its time.
+    newest_ticks: the newest time before it.
+    """
+
+    def __init__(self, place: int, event_time_ticks: int, newest_ticks: int) -> None:
+        super().__init__(f"event {place} has the time {event_time_ticks}, after one of {newest_ticks}")
+        self.place = place
+        self.event_time_ticks = event_time_ticks
+        self.newest_ticks = newest_ticks
+
+
 def apply_policies(
     policies: Policies,
     ingress: Ingress,
@@ -87,7 +106,8 @@ def apply_policies(
     Without TIMESTAMP BY an event is stamped with its arrival. It is raised to the watermark, and counted as
     out of order, only if it arrived earlier than estimated in an idle period.
 
-    Raises ValueError for arrays that do not fit each other or arrivals no datetime can name.
+    Raises ValueError for arrays that do not fit each other or arrivals no datetime can name, UnorderedLog for
+    an event that is out of order in a static set of time-ordered logs.
     """
     _check(policies, arrival_time_ticks, event_time_ticks, valid, substreams)
     arrival = np.maximum(np.maximum.accumulate(arrival_time_ticks), ingress.last_arrival_ticks)
@@ -111,8 +131,9 @@ def apply_policies(
             substreams = pc.dictionary_encode(substreams.cast(pa.string()))
         keyed = np.asarray(pc.is_valid(substreams))
     counted = good & keyed & ~early
+    arrivals = Arrivals(arrival, event, counted)
     if policies.application_time:
-        in_flight = in_flight.after(arrival, event, counted)
+        in_flight = in_flight.after(arrivals)
     late &= counted
     time = event
     if late.any():
@@ -123,6 +144,8 @@ def apply_policies(
     floor_before, floor_after = _floors(arrival, ingress.floor_ticks, policies.floor_lag_ticks)
     floor_end_ticks = int(floor_after[-1]) if len(arrival) else ingress.floor_ticks
     own = np.where(counted, time - out_of_order_ticks, BEFORE_ALL_TICKS)
+    if policies.source is SourceKind.TRACKING:
+        own = np.full_like(own, BEFORE_ALL_TICKS)
     if substreams is None:
         own_after = np.maximum(np.maximum.accumulate(own), ingress.event_watermark_ticks)
         own_before = _shifted(own_after, ingress.event_watermark_ticks)
@@ -135,6 +158,18 @@ def apply_policies(
 
     watermark_before = np.maximum(own_before, floor_before)
     out_of_order = counted & (time < watermark_before)
+    beyond_percentile = 0
+    if policies.percentile is not None and policies.application_time and len(arrival):
+        percentile = watermark_at_percentile(policies.percentile, ingress, arrivals)
+        state = replace(state, percentile_watermark_ticks=int(percentile[-1]))
+        own_before, own_after = np.maximum(own_before, percentile), np.maximum(own_after, percentile)
+        watermark_before = np.maximum(watermark_before, percentile)
+        beyond = counted & (time < watermark_before) & ~out_of_order
+        beyond_percentile = int(np.count_nonzero(beyond))
+        out_of_order |= beyond
+    if policies.source is SourceKind.STATIC_LOGS and out_of_order.any():
+        place = int(out_of_order.argmax())
+        raise UnorderedLog(place, int(time[place]), int(watermark_before[place]))
     decision = np.zeros(len(arrival), dtype=np.uint8)
     decision[late] = Decision.DROPPED_LATE if drop else Decision.ADJUSTED_LATE
     if drop:
@@ -145,7 +180,7 @@ def apply_policies(
     decision[early] = Decision.DROPPED_EARLY
     decision[~keyed] = Decision.DROPPED_NULL_KEY
     decision[~good] = Decision.DROPPED_BAD_TIMESTAMP
-    counters = Counters.of(decision, int(np.count_nonzero(arrival != arrival_time_ticks)))
+    counters = Counters.of(decision, int(np.count_nonzero(arrival != arrival_time_ticks)), beyond_percentile)
     kept = decision < Decision.DROPPED_EARLY
     return Decided(
         system_timestamp_ticks=np.where(kept, np.maximum(time, watermark_before), BEFORE_ALL_TICKS),
@@ -193,6 +228,8 @@ def _check(
         raise ValueError("with TIMESTAMP BY every event needs an event time")
     if not policies.application_time and substreams is not None:
         raise ValueError("substreams need TIMESTAMP BY")
+    if policies.percentile is not None and substreams is not None:
+        raise ValueError("the percentiles are of a partition, not of its substreams")
     for name, column in (("event times", event), ("valid flags", valid), ("substream keys", substreams)):
         if column is not None and len(column) != len(arrival):
             raise ValueError(f"{len(column)} {name} for {len(arrival)} arrival times")

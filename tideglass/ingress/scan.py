@@ -27,7 +27,7 @@ from tideglass.core.events import Chunk, Known, Rejected
 from tideglass.core.failing_rows import Failed, added, kept_of
 from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.iso import flat
-from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
+from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, format_ticks
 from tideglass.core.types import (
     ARRIVAL,
     EVENT_ID,
@@ -49,7 +49,7 @@ from tideglass.ingress.idle_periods import IdlePeriod, between_idle_periods
 from tideglass.ingress.observed import buffer_holds, reader_report
 from tideglass.ingress.offending import OffendingEvents
 from tideglass.ingress.partition_time import Ingress, watermarks
-from tideglass.ingress.policies import apply_policies, estimated_arrival_ticks, idle_until
+from tideglass.ingress.policies import UnorderedLog, apply_policies, estimated_arrival_ticks, idle_until
 from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport
 from tideglass.operators.progress import Progress, partition_name
 from tideglass.operators.state.reorder import released_up_to
@@ -57,6 +57,7 @@ from tideglass.operators.state.store import MemoryState
 from tideglass.plan.expressions import Cast
 from tideglass.plan.fingerprint import state_ids
 from tideglass.plan.nodes import Named
+from tideglass.plan.policy_settings import SourceKind
 from tideglass.plan.topology import (
     ApplyOp,
     EmitOp,
@@ -412,9 +413,12 @@ class Scan:
                 texts = substream_texts(times, len(reader.over), partition)
                 substreams = texts.dictionary_encode()
         with profile.part("time policies"):
-            decided = apply_policies(
-                reader.policies, ingress, arrival, event_time, valid=valid, substreams=substreams
-            )
+            try:
+                decided = apply_policies(
+                    reader.policies, ingress, arrival, event_time, valid=valid, substreams=substreams
+                )
+            except UnorderedLog as error:
+                raise self._unordered(error, partition, table) from None
         rows = with_system_columns(
             table, decided.system_timestamp_ticks, decided.arrival_time_ticks, reader.id, partition
         )
@@ -425,6 +429,16 @@ class Scan:
         if not decided.kept.all():
             rows = rows.filter(pa.array(decided.kept))
         return rows, decided.ingress
+
+    def _unordered(self, error: UnorderedLog, partition: int, table: pa.Table) -> EvaluationError:
+        """What stops a job whose logs are not in order after all."""
+        offset = table[OFFSET][error.place].as_py()
+        return EvaluationError(
+            f"[UNORDERED_LOG] {self.input_name!r} is read as a {SourceKind.STATIC_LOGS}, but in partition "
+            f"{partition} the event with offset {offset} has the time "
+            f"{format_ticks(error.event_time_ticks)}, after an event of {format_ticks(error.newest_ticks)}\n"
+            f"  hint: sort the log, or choose '{SourceKind.DYNAMIC_LOGS}', which has a policy for late events"
+        )
 
     def _times_of(self, reader: Reader, table: pa.Table) -> pa.Table:
         """The values of TIMESTAMP BY and OVER.

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from tideglass.core.tags import tag
+from tideglass.core.tags import added_field, tag
 from tideglass.core.time import TICKS_PER_MINUTE, TICKS_PER_SECOND
+
+#: For how many seconds of arrival an event is in flight: the estimation band of Pub/Sub's heuristic (11.10).
+IN_FLIGHT_SECONDS = 10
+
+
+@tag("SourceKind")
+class SourceKind(StrEnum):
+    """What is known of the order of a source's events (`asa.md` 11.2). In the first two none is late."""
+
+    INGRESS_TIME = "ingress time"  # the event time is the arrival
+    STATIC_LOGS = "static set of time-ordered logs"  # all partitions are there from the start, each ascends
+    DYNAMIC_LOGS = "dynamic set of time-ordered logs"  # partitions appear, each is said to ascend
+    TRACKING = "tracking subscription"  # unordered, at least once (11.10)
 
 
 @tag("Policies")
@@ -21,6 +35,8 @@ class Policies:
         above do not apply
     idle_allowance_ticks: without TIMESTAMP BY, the distance at which the watermark of an idle partition
         follows the estimated arrival (A-05)
+    source: what the settings say of the source; None: it is treated as the service does
+    percentile: the watermark is at least at this percentage of the events in flight; None: it is not
     """
 
     early_ticks: int | None = 5 * TICKS_PER_MINUTE  # the service's own limit, not a setting there
@@ -29,11 +45,15 @@ class Policies:
     drop: bool = False
     application_time: bool = True
     idle_allowance_ticks: int = 5 * TICKS_PER_SECOND
+    source: SourceKind | None = added_field(default=None)
+    percentile: int | None = added_field(default=None)
 
     def __post_init__(self) -> None:
         for name in ("early_ticks", "late_ticks", "out_of_order_ticks", "idle_allowance_ticks"):
             if (value := getattr(self, name)) is not None and value < 0:
                 raise ValueError(f"{name} is {value}; a tolerance cannot be negative")
+        if self.percentile is not None and not 1 <= self.percentile <= 100:
+            raise ValueError(f"percentile is {self.percentile}; it must be 1 to 100")
 
     @property
     def floor_lag_ticks(self) -> int | None:

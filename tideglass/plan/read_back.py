@@ -7,7 +7,8 @@ Rows from an output time on are complete when the input is read from
 A source can be searched by arrival time only, and the time of an event may be up to the early limit after its
 arrival: hence the last term. An event that arrived earlier has a time before `output time - span`, and does
 not affect what the policies decide on later events. Without TIMESTAMP BY the time of an event is its arrival
-time, so the last term is 0, and a query without temporal operators reads nothing again.
+time, so the last term is 0, and a query without temporal operators reads nothing again. A watermark at a
+percentile of the events in flight is decided by those that arrived up to ten seconds before, too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.plan.nodes import Plan
+from tideglass.plan.policy_settings import IN_FLIGHT_SECONDS, Policies
 from tideglass.plan.spans import input_spans_ticks
 from tideglass.plan.topology import Reader, Topology
 
@@ -69,6 +72,13 @@ def read_backs(plan: Plan, topology: Topology, *, after_watermark: bool = False)
 
 
 def _early_ticks(readers: list[Reader]) -> int | None:
-    limits = [reader.policies.early_ticks for reader in readers if reader.policies.application_time]
+    limits = [_reach_ticks(reader.policies) for reader in readers if reader.policies.application_time]
     known = [limit for limit in limits if limit is not None]
     return max(known, default=0) if len(known) == len(limits) else None
+
+
+def _reach_ticks(policies: Policies) -> int | None:
+    """How far before an event's time others may arrive that decide on it: also those in flight with it."""
+    if policies.early_ticks is None or policies.percentile is None:
+        return policies.early_ticks
+    return policies.early_ticks + IN_FLIGHT_SECONDS * TICKS_PER_SECOND

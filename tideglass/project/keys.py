@@ -24,6 +24,7 @@ SETTINGS = (
     "JavaScriptTimeoutInSeconds",
     "JavaScriptMemoryInMB",
     "OutputTimestamps",
+    "Watermarks",
     "DataLocale",
 )
 #: Its keys about the cloud, as the tools and the interface have spelled it over the years.

@@ -45,7 +45,7 @@ JAVASCRIPT_SECONDS = (1, 3600)
 JAVASCRIPT_MEGABYTES = (32, 65_536)
 
 #: Settings that `JobSettings.of_rows` does not write as they are.
-_BESIDE = ("limits", "output_timestamps")
+_BESIDE = ("limits", "output_timestamps", "watermarks")
 
 _DURATION_UNITS = {
     "d": TICKS_PER_DAY,
@@ -74,6 +74,8 @@ class JobSettings:
     limits: of JavaScript and regular expressions.
     output_timestamps: by step or output, the time its results have (`plan.chosen_timestamps`); our own, the
         service has the end of the window.
+    watermarks: by input, the watermark policy of its source (`plan.source_watermarks`); our own, the service
+        has none to choose.
     """
 
     late_arrival_ticks: int | None = None
@@ -86,6 +88,7 @@ class JobSettings:
     data_locale: str = "en-US"
     limits: Limits = Limits()
     output_timestamps: tuple[tuple[str, str], ...] = ()
+    watermarks: tuple[tuple[str, str], ...] = ()
 
     def policies(self) -> Policies:
         """The time policies of every input that is read with TIMESTAMP BY."""
@@ -102,8 +105,13 @@ class JobSettings:
         """The same settings for local files without arrival times: no event is moved or dropped.
 
         The service's tools apply no ordering policies to local files (`asa.md` 10.1). A tolerance as
-        wide as all of time sorts any file and never meets an event before the watermark.
+        wide as all of time sorts any file and never meets an event before the watermark. Raises ProjectError
+        for a watermark policy that needs arrival times.
         """
+        if self.watermarks:
+            from tideglass.plan.source_watermarks import without_arrival_times
+
+            without_arrival_times(dict(self.watermarks))
         return replace(
             self,
             late_arrival_ticks=None,
@@ -115,7 +123,8 @@ class JobSettings:
         """The settings that decide which rows there are; limits do not."""
         found = {name: value for name, value in asdict(self).items() if name not in _BESIDE}
         # absent where nothing is chosen, as in what earlier versions wrote
-        return found | ({"output_timestamps": dict(self.output_timestamps)} if self.output_timestamps else {})
+        chosen = {"output_timestamps": dict(self.output_timestamps), "watermarks": dict(self.watermarks)}
+        return found | {name: by_name for name, by_name in chosen.items() if by_name}
 
     def to_json(self) -> str:
         """All settings as one text, the same for equal ones; checkpoints are distinguished by it."""
@@ -172,6 +181,7 @@ _OPTIONS = (
     "compatibility_level",
     "on_error",
     "output_timestamps",
+    "watermarks",
     *_LIMIT_OPTIONS,
 )
 
@@ -196,7 +206,9 @@ def from_options(options: Mapping[str, Any] | None) -> JobSettings:
             except ValueError as error:
                 problems.append(f"settings: {name}: {error}")
         elif name == "output_timestamps":
-            values[name] = _by_step(name, value, "settings", problems)
+            values[name] = _by_name(name, value, "settings", problems, _STAMPS)
+        elif name == "watermarks":
+            values[name] = _by_name(name, _for_all(value), "settings", problems, _WATERMARKS)
         elif name in _LIMIT_OPTIONS:
             least, most = _LIMIT_OPTIONS[name]
             if str(value).isdecimal() and least <= int(value) <= most:
@@ -213,15 +225,23 @@ def from_options(options: Mapping[str, Any] | None) -> JobSettings:
     return JobSettings(**values, limits=Limits(**limits))
 
 
-def _by_step(name: str, value: object, place: str, problems: list[str]) -> tuple[tuple[str, str], ...]:
-    """A setting that has a text for each of some steps and outputs."""
+_STAMPS = '{"perUser": "first element"}'
+_WATERMARKS = '{"clicks": "at percentile 95"}'
+
+
+def _for_all(watermarks: object) -> object:
+    """A single text is the policy of all inputs."""
+    return {"*": watermarks} if isinstance(watermarks, str) else watermarks
+
+
+def _by_name(
+    name: str, value: object, place: str, problems: list[str], example: str
+) -> tuple[tuple[str, str], ...]:
+    """A setting that has a text for each of some steps, outputs or inputs. example: a right value."""
     pairs = cast("dict[object, object]", value) if isinstance(value, dict) else {None: None}
-    if all(isinstance(step, str) and isinstance(chosen, str) for step, chosen in pairs.items()):
-        return tuple((str(step), str(chosen)) for step, chosen in pairs.items())
-    problems.append(
-        f'{place}: {name} is {value!r}, it must be an object with a text for each step, such as {{"perUser": '
-        '"first element"}'
-    )
+    if all(isinstance(each, str) and isinstance(chosen, str) for each, chosen in pairs.items()):
+        return tuple((str(each), str(chosen)) for each, chosen in pairs.items())
+    problems.append(f"{place}: {name} is {value!r}, it must be an object with texts, such as {example}")
     return ()
 
 
@@ -313,7 +333,10 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
     # Our own keys, too: the service has limits and no setting for them.
     stamps = config.get("OutputTimestamps")
     if stamps is not None:
-        values["output_timestamps"] = _by_step("OutputTimestamps", stamps, place, problems)
+        values["output_timestamps"] = _by_name("OutputTimestamps", stamps, place, problems, _STAMPS)
+    watermarks = config.get("Watermarks")
+    if watermarks is not None:
+        values["watermarks"] = _by_name("Watermarks", _for_all(watermarks), place, problems, _WATERMARKS)
     limits = Limits()
     timeout_seconds = whole("JavaScriptTimeoutInSeconds", *JAVASCRIPT_SECONDS, "seconds")
     if timeout_seconds is not None:
