@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND, ticks_of_datetime
+from tideglass.job.report.metrics import SOURCES
 from tideglass.job.report.status import InputStatus, JobState, OutputStatus, Status, StepStatus
 from tideglass.telemetry.catalogue import BY_API_NAME, JOB_LABEL, METRICS, PREFIX, Metric
 
 #: Substreams that have a metric: their names are data, and every name is a time series for ever.
 MOST_SUBSTREAMS = 5
 
-#: Not counted over DataFrames.
-_SOURCES = "InputEventsSourcesPerSecond"
 #: Counters every partition has; a report leaves out those that are 0.
 _OF_EVERY_PARTITION = (
     "InputEvents",
@@ -25,10 +24,10 @@ _OF_EVERY_PARTITION = (
     "LateInputEvents",
     "DeserializationError",
     "InputEventBytes",
-    _SOURCES,
+    SOURCES,
 )
 #: Counted once for all readers of a partition, since they share what is decoded.
-_OF_THE_DECODER = {"DeserializationError", "InputEventBytes", _SOURCES}
+_OF_THE_DECODER = {"DeserializationError", "InputEventBytes", SOURCES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +110,7 @@ def _inputs(status: Status) -> Iterator[Sample]:
         if any(each.counters for each in readers) or not any(each.events for each in readers):
             for api_name in _OF_EVERY_PARTITION:
                 counted = [each.counters.get(api_name, 0) for each in readers]
-                if api_name == _SOURCES and not any(counted) and any(each.events for each in readers):
+                if api_name == SOURCES and not any(counted) and any(each.events for each in readers):
                     continue  # events came from somewhere: nobody has counted
                 value = max(counted) if api_name in _OF_THE_DECODER else sum(counted)
                 node = {"node_name": status.host} if api_name == "InputEvents" else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tideglass.ingress.offending import KINDS_OF_POLICIES
 from tideglass.job.diagnosis.facts import JobFacts, wall_ticks
 from tideglass.job.diagnosis.finding import Finding, Severity
 from tideglass.job.diagnosis.words import count_text, moment_text, share_text, span_text, ticks_text
@@ -130,7 +131,11 @@ def refused(facts: JobFacts) -> Iterator[Finding]:
         read, count = _read_and_refused(partitions)
         if not count:
             continue
-        found = [each for each in facts.status.errors if each.input == name]
+        found = [
+            each
+            for each in facts.status.errors
+            if each.input == name and each.error_type not in KINDS_OF_POLICIES
+        ]
         newest = found[-1] if found else None
         recent = facts.status.state is JobState.DEGRADED
         large = count >= LARGE_SHARE * read

@@ -16,6 +16,9 @@ from tideglass.ingress.decisions import Counters
 from tideglass.ingress.reports import BatchReports, PartitionReport, ReaderReport
 from tideglass.job.report.catch_up import CatchUp
 
+#: The service's name of the number of messages or files read (`asa.md` 9.1).
+SOURCES = "InputEventsSourcesPerSecond"
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionFacts:
@@ -32,6 +35,7 @@ class PartitionFacts:
     final: the partition is read to its end
     report: the last one; None where only sums are known
     last_event: when this run last committed an event of it, ISO text; None: not yet
+    sources: messages or files read; 0 where nobody counts them
     """
 
     input: str
@@ -45,6 +49,7 @@ class PartitionFacts:
     final: bool
     report: ReaderReport | None = None
     last_event: str | None = None
+    sources: int = 0
 
     @property
     def events(self) -> int:
@@ -145,6 +150,7 @@ class Metrics:
                 reader.final,
                 reader,
                 None if before is None else before.last_event,
+                report.sources,
             )
             has_more = facts.events > (0 if before is None else before.events)
             self.partitions[key] = replace(facts, last_event=at) if has_more else facts
@@ -219,6 +225,8 @@ class Metrics:
                 totals[name] = totals.get(name, 0) + value
             totals["DeserializationError"] = totals.get("DeserializationError", 0) + seen.rejected
             totals["InputEventBytes"] = totals.get("InputEventBytes", 0) + seen.bytes
+            if seen.sources:
+                totals[SOURCES] = totals.get(SOURCES, 0) + seen.sources
         totals["Errors"] = sum(failed.rows for failed in self.failed_rows.values())
         if rows := self.rows_in_all:  # what Spark's own sinks write is not counted here
             totals["OutputEvents"] = sum(rows.values())

@@ -22,7 +22,7 @@ from tideglass.ingress.reports import ReaderReport
 from tideglass.job.directory import AT_ONCE, JobDirectory
 from tideglass.job.report.batch_times import Moment
 from tideglass.job.report.history import HistoryWriter, Mark, now_ms, sample_of
-from tideglass.job.report.metrics import DataErrors, Metrics, PartitionFacts
+from tideglass.job.report.metrics import SOURCES, DataErrors, Metrics, PartitionFacts
 from tideglass.job.report.run_journal import Ended, RunEnd, add
 from tideglass.job.report.run_view import RunView
 from tideglass.job.report.status import DEGRADED_SECONDS, InputStatus, JobState, Status, write_status
@@ -273,6 +273,7 @@ def _counters(facts: PartitionFacts) -> dict[str, int]:
         **facts.counters.metrics(),
         "DeserializationError": facts.rejected,
         "InputEventBytes": facts.bytes,
+        SOURCES: facts.sources,
     }
 
 

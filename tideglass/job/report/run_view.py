@@ -93,7 +93,7 @@ class RunView:
 
     def _take_errors(self, reports: BatchReports, at: str) -> None:
         for report in reports.partitions:
-            for error in report.errors:
+            for error in (*report.errors, *report.offending):
                 key = (report.input, report.partition, error.error_type)
                 before = self._errors.pop(key, None)
                 example = error.examples[0][:_MOST_CHARACTERS] if error.examples else None

@@ -220,7 +220,7 @@ class BatchStatus:
 
 @dataclass(frozen=True, slots=True)
 class ErrorStatus:
-    """Events of one kind that were refused, with an example (`asa.md` 9.2).
+    """Events of one kind that were refused, moved or dropped, with an example (`asa.md` 9.2).
 
     input, partition: where they came from.
     error_type: the service's name of the reason.
@@ -307,7 +307,7 @@ class Status:
     recent_batches: the last 60, oldest first.
     batch_began: when the batch under way began, ISO text; None: none is under way.
     references: the reference inputs.
-    errors: refused events by input, partition and reason; at most 50.
+    errors: events refused, moved or dropped, by input, partition and reason; at most 50.
     backlog: per input, messages or bytes that are there and not read; empty where nobody knows.
     memory_bytes, memory_limit_bytes: of the processes of the run, and what they may take; None: unknown.
     cpu_percent: of the CPUs these processes may use, over the last seconds; None: unknown.
