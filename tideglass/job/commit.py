@@ -57,6 +57,7 @@ from tideglass.job.progress.replay import (
 from tideglass.job.progress.restore import is_read_again, positions_after
 from tideglass.job.progress.topic_progress import TopicProgress
 from tideglass.job.report.batch_times import Moment, utc_milliseconds_text
+from tideglass.job.report.catch_up import sizes, there_now
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
 from tideglass.job.report.reporter import Reporter
@@ -142,8 +143,14 @@ class Committer:
         for step in COMMIT_STEPS:
             step(batch)
 
-    def positions_after(self, batch: int) -> InputPositions:
-        """How far every input is read after the last batch, whose topic progress is known."""
+    def backlog(self) -> dict[str, int]:
+        """Bytes, or what an input counts in, that are there and not read, by input. Looks at directories."""
+        read = self.positions_after(self.counts.batch)
+        found = sizes(there_now(self.inputs, read))
+        return {name: max(0, size - sizes(read).get(name, 0)) for name, size in found.items()}
+
+    def positions_after(self, batch: int | None) -> InputPositions:
+        """How far every input is read after the last batch, whose topics are known; None: before all."""
         read_plan = self.reporter.setup.read_plan
         return positions_after(batch, self.checkpoint, self.inputs, read_plan, self.topic_progress)
 

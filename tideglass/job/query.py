@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tideglass.connect.environment import resolved
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.reference.database import SqlReference
 from tideglass.connect.reference.files import FileReference
-from tideglass.connect.reference.journal import JournaledReferences
+from tideglass.connect.reference.journal import JournaledReferences, ReferenceInput
 from tideglass.core.time import NANOSECONDS_PER_TICK
 from tideglass.engine.output_filter import OutputFilter
 from tideglass.job.commit import Committer
@@ -18,6 +20,8 @@ from tideglass.job.directory import JobDirectory
 from tideglass.job.options import JobPlan
 from tideglass.job.outputs import TaskSink
 from tideglass.job.progress.replay import ReplayState, released_file
+from tideglass.job.report.gauges import LOOK_SECONDS
+from tideglass.job.report.status import ReferenceStatus
 from tideglass.job.start.topics import input_begin
 
 if TYPE_CHECKING:
@@ -140,16 +144,29 @@ def _source(job: JobPlan, committer: Committer, references: JournaledReferences,
 def _references(job: JobPlan, directory: JobDirectory) -> JournaledReferences:
     """The reference inputs; with topics, those that are there now are found before the query starts."""
     stored = str(directory.reference)
-    references = JournaledReferences(
-        stored,
-        tuple(
-            FileReference(spec) if spec.sql is None else SqlReference(spec, stored)
-            for spec in job.references.values()
-        ),
-    )
+    references = JournaledReferences(stored, _reference_inputs(job, stored))
     if job.topics:
         references.find(None if job.options.once else time.time_ns() // NANOSECONDS_PER_TICK)
     return references
+
+
+def _reference_inputs(job: JobPlan, stored: str) -> tuple[ReferenceInput, ...]:
+    return tuple(
+        FileReference(spec) if spec.sql is None else SqlReference(spec, stored)
+        for spec in job.references.values()
+    )
+
+
+def reference_status(job: JobPlan, directory: JobDirectory) -> tuple[ReferenceStatus, ...]:
+    """The snapshots that the journals of the reference inputs name now; looks for no others."""
+    stored = str(directory.reference)
+    references = JournaledReferences(stored, _reference_inputs(job, stored), looks=False)
+    known = references.find(None)
+    newest = {name: references.snapshots(name, count)[-1] for name, count in known.items() if count}
+    return tuple(
+        ReferenceStatus(name, count, None, newest[name].effective_ticks if count else None)
+        for name, count in known.items()
+    )
 
 
 def wait_for_end(query: StreamingQuery, committer: Committer) -> None:
@@ -158,8 +175,15 @@ def wait_for_end(query: StreamingQuery, committer: Committer) -> None:
     from tideglass.spark.task_times import QueryBooks
 
     reporter, profile, books = committer.reporter, committer.profile, QueryBooks(query)
+    input_of = {resolved(topic.topic, os.environ): name for name, topic in committer.job.topics.items()}
+    looked_seconds = 0.0
 
     def follow() -> None:
+        nonlocal looked_seconds
+        if input_of and reporter.view is not None and time.monotonic() - looked_seconds >= LOOK_SECONDS:
+            looked_seconds = time.monotonic()
+            unread = {input_of[topic]: count for topic, count in books.unread().items() if topic in input_of}
+            reporter.view.gauges.topics_backlog = unread
         if reporter.starting and waits_for_events(query):
             reporter.running()
         if profile is not None:

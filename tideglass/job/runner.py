@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from tideglass.job.lock import RunLock
 from tideglass.job.options import JobPlan
 from tideglass.job.progress.replay import ReplayEvent
 from tideglass.job.progress.restore import restore
-from tideglass.job.query import SparkHost, start_query, wait_for_end
+from tideglass.job.query import SparkHost, reference_status, start_query, wait_for_end
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
 from tideglass.job.report.query_outline import outline_of, write_outline
@@ -80,7 +81,9 @@ def run(
                     job.compiled.topology.readers,
                 )
                 view.restored(metrics)
-            with _naming_damage(committer.checkpoint):
+            view.gauges.backlog_of = committer.backlog
+            view.gauges.references_of = partial(reference_status, job, directory)
+            with view.gauges, _naming_damage(committer.checkpoint):
                 query = start_query(host, committer)
                 take_signals()  # Spark has taken them for itself
                 wait_for_end(query, committer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, cast
 
 from pyspark.sql import SparkSession
@@ -28,6 +29,11 @@ class QueryBooks:
                 found.append(content)
         return found
 
+    def unread(self) -> dict[str, int]:
+        """Messages that topics held when the last batch was planned and that it has not read, by topic."""
+        progress = self._query.lastProgress
+        return {} if progress is None else unread_messages(json.loads(progress.json))
+
     def count_tasks(self) -> float:
         """Seconds all tasks of the query have run, without those of jobs under way."""
         context = SparkSession.active().sparkContext
@@ -41,3 +47,23 @@ class QueryBooks:
             stages = [store.lastStageAttempt(stage) for stage in info.stageIds]
             self.run_seconds += sum(stage.executorRunTime() for stage in stages) / 1000
         return self.run_seconds
+
+
+def unread_messages(progress: Mapping[str, Any]) -> dict[str, int]:
+    """Messages beyond the end of a batch, by topic. progress: as Spark's JSON has it.
+
+    >>> source = {"endOffset": {"toll": {"0": 7, "1": 9}}, "latestOffset": {"toll": {"0": 10, "1": 9}}}
+    >>> unread_messages({"sources": [source, {"endOffset": "0", "latestOffset": None}]})
+    {'toll': 3}
+    """
+    found: dict[str, int] = {}
+    for source in progress["sources"]:
+        latest, end = source.get("latestOffset"), source.get("endOffset")
+        if isinstance(latest, dict) and isinstance(end, dict):
+            for topic, partitions in cast("dict[str, object]", latest).items():
+                read = cast("dict[str, object]", end).get(topic)
+                if isinstance(partitions, dict) and isinstance(read, dict):
+                    offsets = cast("dict[str, int]", partitions)
+                    known = cast("dict[str, int]", read)
+                    found[topic] = sum(max(0, at - known.get(name, 0)) for name, at in offsets.items())
+    return found

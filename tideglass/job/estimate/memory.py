@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
 
@@ -40,14 +41,20 @@ class PeakMemory:
         pause_seconds = 0.0
         while not self._over.wait(pause_seconds):
             before_seconds = time.thread_time()
-            self.peak_bytes = max(self.peak_bytes, _taken_bytes())
+            self.peak_bytes = max(self.peak_bytes, taken_bytes(processes()))
             pause_seconds = max(LEAST_PAUSE_SECONDS, (time.thread_time() - before_seconds) / LOOKING)
 
 
-def _taken_bytes() -> int:
+def processes() -> list[psutil.Process]:
+    """This process and all it has started."""
     here = psutil.Process()
+    return [here, *here.children(recursive=True)]
+
+
+def taken_bytes(of: Iterable[psutil.Process]) -> int:
+    """What processes take of the memory; a page that several share is counted once, where that is known."""
     total_bytes = 0
-    for process in (here, *here.children(recursive=True)):
+    for process in of:
         with suppress(psutil.Error):  # it ended while we looked
             memory = process.memory_full_info()
             total_bytes += getattr(memory, "pss", memory.rss)

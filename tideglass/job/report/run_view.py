@@ -11,6 +11,7 @@ from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.ingress.reports import BatchReports
 from tideglass.job.options import JobPlan
 from tideglass.job.report.batch_times import BatchTimes, Moment, utc_milliseconds_text
+from tideglass.job.report.gauges import Gauges, memory_limit_bytes
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.output_calls import OutputCalls
 from tideglass.job.report.status import ErrorStatus, Status, StepStatus
@@ -30,6 +31,7 @@ class RunView:
     watermarks: of all operators.
     outputs: the calls to them.
     batches: the last ones, and the one under way.
+    gauges: what is looked at rarely.
     output_names: by ordinal.
     """
 
@@ -38,6 +40,7 @@ class RunView:
     outputs: OutputCalls
     output_names: tuple[str, ...] = ()
     batches: BatchTimes = field(default_factory=BatchTimes)
+    gauges: Gauges = field(default_factory=Gauges)
     _errors: dict[tuple[str, str, str], ErrorStatus] = field(
         default_factory=dict[tuple[str, str, str], ErrorStatus]
     )
@@ -123,6 +126,11 @@ class RunView:
             recent_batches=tuple(self.batches.recent),
             batch_began=None if began is None else utc_milliseconds_text(began.wall_seconds),
             errors=self.errors(),
+            references=self.gauges.references,
+            backlog={**self.gauges.backlog, **self.gauges.topics_backlog},
+            memory_bytes=self.gauges.memory_bytes,
+            memory_limit_bytes=memory_limit_bytes(),
+            cpu_percent=self.gauges.cpu_percent,
         )
 
     def errors(self) -> tuple[ErrorStatus, ...]:
