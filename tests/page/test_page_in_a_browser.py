@@ -5,6 +5,7 @@ With TIDEGLASS_PICTURES=FOLDER the pictures of the documents are written there.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import time
@@ -12,25 +13,48 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import Browser
 
-from support.browser import chromium, opened
+from support.browser import Tab, chromium, opened
+from support.job_in_process import Folder, RunInProcess
 from support.observed_jobs import Scene, dead_job, replaying_job, running_job
 from support.shown_jobs import clock_at, served, write_query
+from support.times import at
 from tideglass.job.report.history import HistoryWriter, sample_of
+from tideglass.job.report.query_outline import outline_of, write_outline
 from tideglass.job.report.status import InputStatus, Status, StepStatus, read_status, write_status
 
 pytestmark = pytest.mark.long
 
 #: A fixed moment, so that all values and pictures are the same each time: 2026-03-01T12:01:10Z.
 NOW_MS = 1_772_366_470_000
-SIZES = {"telephone": (390, 844), "tablet": (768, 1024), "laptop": (1024, 768), "desktop": (1280, 900)}
+#: Width, height, and the part a picture shows.
+SIZES = {
+    "telephone": (390, 844, "body"),
+    "tablet": (768, 1024, "#steps"),
+    "laptop": (1024, 768, "#delays"),
+    "desktop": (1280, 900, "body"),
+}
+#: Pictures of the whole page; the others are of what one sees first.
+WHOLE = {("desktop", "light"), ("telephone", "dark")}
 #: The fields every status has; what is left out is unknown.
 REQUIRED = ("job", "run", "state", "since", "updated", "pid", "host", "generation", "mode", "cause")
 IDLE = Scene(idle_partition=3)
+
+
+def keep(tab: Tab, name: str, *, whole: bool = False) -> None:
+    """Write a picture, where pictures are asked for; with 255 colours it has a fourth of its size."""
+    folder = os.environ.get("TIDEGLASS_PICTURES")
+    if folder is None:
+        return
+    from PIL import Image
+
+    shown = Image.open(io.BytesIO(tab.page.screenshot(full_page=whole))).convert("RGB")
+    few = shown.quantize(255, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
+    few.save(Path(folder) / f"{name}.png", optimize=True)
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +225,7 @@ def test_a_dead_run_is_shown_as_it_was_with_its_error(browser: Browser, tmp_path
             assert tab.rows("#recovery table")[0][1] == "killed"
             assert "No run is under way" in tab.text("#batches")
             assert tab.page.locator("#picture canvas").count() == 2
+            keep(tab, "page-dead")
 
 
 def test_a_replay_shows_how_far_it_is_and_when_it_is_done(browser: Browser, tmp_path: Path):
@@ -216,6 +241,7 @@ def test_a_replay_shows_how_far_it_is_and_when_it_is_done(browser: Browser, tmp_
                 assert facts["left"] == f"about {now['seconds_left']:.1f} s"
                 assert now["cause"] in tab.text("#recovery .caption")
                 assert tab.rows("#outputs table")[0][2] == "not called yet"
+                keep(tab, "page-replay")
 
 
 def test_what_is_not_there_is_no_data(browser: Browser, tmp_path: Path):
@@ -321,22 +347,25 @@ def test_everything_can_be_reached_and_used_with_the_keyboard(browser: Browser, 
         assert tab.check("unnamed") == []
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_it_fits_every_size_in_both_themes(browser: Browser, live: str, size: str, theme: str):
-    width, height = SIZES[size]
-    options: dict[str, Any] = {"viewport": {"width": width, "height": height}, "color_scheme": theme}
+def test_it_fits_every_size_in_both_themes(browser: Browser, live: str, size: str):
+    width, height, shown = SIZES[size]
+    options: dict[str, Any] = {"viewport": {"width": width, "height": height}}
     with opened(browser, live, reduced_motion="reduce", **options) as tab:
         tab.page.locator('[data-node="step:perMinute"]').click()
-        tab.page.mouse.move(0, 0)
-        assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
-        assert tab.check("beyond") == 0
-        assert tab.check("faint") == []
-        assert tab.check("clipped") == []
-        assert tab.check("overlapping") == []
-        assert tab.page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
-        if folder := os.environ.get("TIDEGLASS_PICTURES"):
-            tab.page.screenshot(path=f"{folder}/page-{size}-{theme}.png", full_page=True)
+        tab.shows("#why", "Healthy")
+        themes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+        for theme in themes:
+            tab.page.emulate_media(color_scheme=theme)
+            tab.page.mouse.move(0, 0)
+            assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+            assert tab.check("beyond") == 0
+            assert tab.check("faint") == []
+            assert tab.check("clipped") == []
+            assert tab.check("overlapping") == []
+            assert tab.page.evaluate("getComputedStyle(document.documentElement).scrollBehavior") == "auto"
+            tab.page.locator(shown).evaluate("each => each.scrollIntoView()")
+            keep(tab, f"page-{size}-{theme}", whole=(size, theme) in WHOLE)
 
 
 def test_a_refresh_with_512_partitions_takes_less_than_100_ms(browser: Browser, tmp_path: Path):
@@ -356,3 +385,59 @@ def test_a_refresh_with_512_partitions_takes_less_than_100_ms(browser: Browser, 
             assert median < 100
             tab.page.locator("#inputs button").click()
             assert len(tab.rows("#inputs > .scroll")) >= 512
+
+
+CHAIN = """WITH tens AS (
+    SELECT device, COUNT(*) AS n, System.Timestamp() AS at
+    FROM events TIMESTAMP BY t GROUP BY device, TumblingWindow(second, 10)
+)
+SELECT device, SUM(n) AS n, System.Timestamp() AS at INTO minutes
+FROM tens GROUP BY device, HoppingWindow(second, 30, 10)
+
+SELECT device, v INTO high FROM events TIMESTAMP BY t WHERE v > 5
+"""
+
+
+def test_a_real_run_of_two_windows_in_a_row_is_drawn_as_it_goes_on(browser: Browser, tmp_path: Path):
+    folder = Folder(tmp_path / "job", CHAIN, late_seconds=20, out_of_order_seconds=2)
+
+    def put(second: int) -> None:
+        """Twenty events from a second on, one each second, in two partitions."""
+        for partition in ("a", "b"):
+            folder.put(
+                partition,
+                [
+                    {"device": f"d{n % 3}", "v": n, "t": at(second + n), "arrived": at(second + n + 1)}
+                    for n in range(20)
+                ],
+            )
+
+    put(0)
+    job = folder.job()
+    with RunInProcess(job) as run, served(folder.directory.path) as address:
+        write_outline(run.directory, outline_of(job))
+        run.batch()
+        run.report()
+        with opened(browser, address, expected=("/query",)) as tab:
+            tab.shows(".connection", "live")
+            for second in range(20, 80, 20):
+                put(second)
+                run.batch()
+                run.report()
+            status = answer(address, "status")
+            assert status["events"] == 160
+            tab.shows(".tiles", "160")
+            tab.shows("#outputs", str(status["rows"]["minutes"]))
+            assert status["rows"]["minutes"] > 0
+            outputs = {row[0]: row for row in tab.rows("#outputs")}
+            assert {name: int(row[3]) for name, row in outputs.items()} == status["rows"]
+            assert tab.facts(".tiles")["watermark"].endswith(at(77)[11:19])
+            tab.page.check("input[value=physical]")
+            steps = {each["operator"]: each for each in status["steps"]}
+            assert tab.page.locator(".node").count() == len(steps)
+            for operator, step in steps.items():
+                label = tab.page.locator(f'[data-node="operator:{operator}"]').get_attribute("aria-label")
+                assert label is not None
+                assert label.endswith(f"{step['rows_in']} rows in, {step['rows_out']} out")
+            assert len(tab.page.locator("#windows svg.windows").all()) == 2
+            keep(tab, "page-two-windows", whole=True)

@@ -9,7 +9,7 @@ import { card, choice, fact, table, watermarkText } from "./parts.js";
 const WIDTH = 212;
 const HEIGHT = 104;
 /** A wide diagram is made smaller down to this; then it scrolls. */
-const LEAST_SCALE = 0.8;
+const LEAST_SCALE = 0.76;
 /** A level with more key groups shows the slowest of them only. */
 const MOST_GROUPS = 64;
 
@@ -27,7 +27,7 @@ export class Layout {
 
 function placed(nodes, upright) {
   const graph = new Graph();
-  graph.setGraph({ rankdir: upright ? "TB" : "LR", nodesep: 18, ranksep: upright ? 34 : 46, marginx: 6, marginy: 8 });
+  graph.setGraph({ rankdir: upright ? "TB" : "LR", nodesep: upright ? 8 : 18, ranksep: upright ? 34 : 46, marginx: 6, marginy: 8 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const each of nodes) graph.setNode(each.key, { width: WIDTH, height: HEIGHT });
   for (const each of nodes) for (const source of each.sources) if (graph.hasNode(source)) graph.setEdge(source, each.key);
@@ -39,18 +39,19 @@ function placed(nodes, upright) {
 
 export const nodesOf = (model, ui) => (ui.physical ? physicalNodes(model.status) : logicalNodes(model.status, model.query));
 
-/** Rows per second a node hands on, of the newest samples; an input's are those it reads. */
-export function rateOf(node, samples) {
+/** Rows a node has handed on in this run: of an output those it has written, of others those of its last operators. */
+const written = (node, rows) => rows?.[node.operators.find((each) => each.output)?.output];
+export const rowsOf = (node, status) => written(node, status.rows) ?? node.rowsOut;
+
+/** The same per second, of the newest samples; null of a run that is over. */
+export function rateOf(node, model) {
   const read = (sample) => {
-    let sum = 0;
-    for (const operator of node.ends) {
-      const step = sample.steps.get(operator);
-      if (!step) return null;
-      sum += node.role === "output" ? step.rows_in : step.rows_out;
-    }
-    return sum;
+    const counted = written(node, sample.rows);
+    if (counted !== undefined) return counted;
+    const ends = node.ends.map((operator) => sample.steps.get(operator));
+    return ends.every(Boolean) ? ends.reduce((sum, each) => sum + each.rows_out, 0) : null;
   };
-  return recentRate(samples, read);
+  return model.status.alive ? recentRate(model.history.samples, read) : null;
 }
 
 /** The newest event time of what an input node reads. */
@@ -80,9 +81,14 @@ function nodeText(node, model) {
     `${node.role} ${node.title}`,
     `input watermark ${watermarkText(node.inputWatermarkMs, model.nowMs)}`,
     `output watermark ${watermarkText(node.outputWatermarkMs, model.nowMs)}`,
-    `${count(node.rowsIn)} rows in, ${count(node.rowsOut)} out`,
+    `${count(node.rowsIn)} rows in, ${count(rowsOf(node, model.status))} out`,
   ];
   return parts.join(", ");
+}
+
+function rowsText(node, model, held) {
+  const parts = [plural(rowsOf(node, model.status), "row"), held ? `holds ${count(held)}` : ""];
+  return [model.status.alive ? rate(rateOf(node, model)) : "", ...parts].filter(Boolean).join(" · ");
 }
 
 function box(node, place, model, ui, set, holder) {
@@ -120,7 +126,7 @@ function box(node, place, model, ui, set, holder) {
       : svg`<text class="row" x="15" y="57">in</text><text class="value" x="38" y="57">${short(watermarkText(node.inputWatermarkMs, model.nowMs), 20)}</text>`}
     <text class="row" x="15" y="74">out</text>
     <text class=${unknown ? "value unknown" : "value"} x=${node.role === "input" ? 54 : 38} y="74">${short(watermarkText(node.outputWatermarkMs, model.nowMs), 20)}</text>
-    <text class="row" x="15" y="93">${short(`${rate(rateOf(node, model.history.samples))} · ${plural(node.role === "output" ? node.rowsIn : node.rowsOut, "row")}${held ? ` · holds ${count(held)}` : ""}`, 32)}</text>
+    <text class="row" x="15" y="93">${short(rowsText(node, model, held), 32)}</text>
   </g>`;
 }
 
@@ -158,12 +164,12 @@ function details(node, model) {
       ${fact("latency it adds", duration(node.latencySeconds))}
       ${fact("data watermark lag", duration(node.dataLagSeconds))}
       ${fact("system watermark lag", duration(node.systemLagSeconds))}
-      ${fact("rows in, out", `${count(node.rowsIn)}, ${count(node.rowsOut)}`)}
+      ${fact("rows in, out", `${count(node.rowsIn)}, ${count(rowsOf(node, model.status))}`)}
       ${fact("ranges that report", node.ranges ? `${count(node.rangesReported)} of ${count(node.ranges)}` : NO_DATA)}
     </dl>
     ${table(
       `What ${node.title} holds`,
-      [["held"], ["where"], ["oldest", "number"], ["due when the watermark passes", "number"], ["rows", "number"]],
+      [["held", "words"], ["where", "words"], ["oldest", "number"], ["due when the watermark passes", "number"], ["rows", "number"]],
       node.holders.map((each) => [
         each.kind,
         `${each.component}, ${each.place}`,

@@ -33,8 +33,8 @@ function partitionRow(each, lag, nowMs) {
 }
 
 const PARTITION_COLUMNS = [
-  ["partition"], ["watermark", "number"], ["delay", "number"], ["behind the input", "number"], ["set by"], ["newest event", "number"],
-  ["last read", "number"], ["events", "number"], ["held", "number"], ["adjusted, dropped or refused"],
+  ["partition"], ["watermark", "number"], ["delay", "number"], ["behind the input", "number"], ["set by", "words"], ["newest event", "number"],
+  ["last read", "number"], ["events", "number"], ["held", "number"], ["adjusted, dropped or refused", "words"],
 ];
 
 /** The slowest first: those without a watermark hold everything back. */

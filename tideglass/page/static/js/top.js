@@ -39,6 +39,7 @@ export function head(model, ui) {
       ${model.many ? html`<a class="up" href="/">all jobs</a>` : ""}
       <h1>${status?.job ?? model.job ?? "tideglass"}</h1>
       ${status ? state(status.state) : ""}
+      ${status?.catching_up ? html`<a class="state starting" href="#recovery">reads what was there: ${percent(status.catching_up.share)}</a>` : ""}
       ${connection(shown)}
     </div>
     ${status
@@ -91,7 +92,7 @@ export function whyPart(model) {
     const next = (why.next_rows ?? []).map((each) => each.text || `${each.output}: next row ${wall(each.expected, model.nowMs)}`);
     body = html`
       ${why.healthy
-        ? html`<p class="plain healthy"><span class="sign" aria-hidden="true">✓</span> <strong>Healthy.</strong> ${next.slice(0, 2).join(" ")}</p>`
+        ? html`<p class="plain healthy"><span class="sign" aria-hidden="true">✓</span> <strong>Healthy.</strong> ${next.slice(0, 2).join("; ")}</p>`
         : html`<ul class="findings">
             ${problems.slice(0, 3).map((each) => finding(each, false))}
           </ul>`}
