@@ -208,7 +208,7 @@ class Scene:
             last_event=iso(arrival_ticks // TICKS_PER_MILLISECOND),
             substreams=0,
             percentiles_ticks={
-                p: watermark_ticks + (newest_ticks - watermark_ticks) * (100 - p) // 100
+                p: watermark_ticks + max(0, newest_ticks - watermark_ticks) * (100 - p) // 100
                 for p in (33, 50, 66, 90, 95, 99)
             },
         )

@@ -29,7 +29,7 @@ export function duration(seconds) {
   const s = Math.abs(seconds);
   if (s === 0) return "0 s";
   if (s < 0.0995) return `${sign}${Math.max(1, Math.round(s * 1000))} ms`;
-  if (s < 9.95) return `${sign}${s.toFixed(1)} s`;
+  if (s < 9.95) return `${sign}${Number(s.toFixed(1))} s`;
   if (s < 119.5) return `${sign}${Math.round(s)} s`;
   const pairs = [["y", 31_557_600], ["d", 86_400], ["h", 3600], ["min", 60]];
   for (const [at, [unit, length]] of pairs.entries()) {
