@@ -45,8 +45,7 @@ def no_input(facts: JobFacts) -> Iterator[Finding]:
             + (", so what needs it waits" if any(status.rows.values()) else ", so nothing is written"),
             tuple(each for each in (f"it is read from {place}" if place else "", there) if each),
             "check that something is sent there, and that the project (or --input) names that place; a "
-            "topic is read "
-            "from its newest message on unless the start says otherwise",
+            "topic is read from its newest message on unless the start says otherwise",
         )
 
 
@@ -153,8 +152,7 @@ def refused(facts: JobFacts) -> Iterator[Finding]:
             f"{which} of the {count_text(read, 'event')} of input {name} cannot be read: {reason}",
             (f"refused: {count:,} of {read:,} ({share_text(count, read)})", *last, *examples),
             "mend what the sender writes, or name the right format, delimiter or types of the input; what "
-            "is refused "
-            "is counted and left out",
+            "is refused is counted and left out",
         )
 
 
@@ -181,8 +179,8 @@ def _times(partitions: tuple[InputStatus, ...], facts: JobFacts) -> Iterator[str
         late = "unlimited" if settings.late_ticks is None else ticks_text(settings.late_ticks)
         action = "dropped" if settings.drops else "adjusted"
         yield (
-            f"early limit {ticks_text(settings.early_ticks)}, late tolerance {late}, out-of-order tolerance "
-            f"{ticks_text(settings.out_of_order_ticks)}; beyond them events are {action}"
+            f"early limit {ticks_text(settings.early_ticks)}, late tolerance {late}, out-of-order "
+            f"tolerance {ticks_text(settings.out_of_order_ticks)}; beyond them events are {action}"
         )
 
 

@@ -45,8 +45,7 @@ def _lost_in(facts: JobFacts, graph: StepGraph, output: str, step: StepStatus) -
             f"since {what}",
             (*evidence, *_reference_lines(facts)),
             "compare the types and spelling of the keys on both sides (a text equals no number: CAST in "
-            "ON, or CREATE "
-            "TABLE); LEFT JOIN keeps rows without a match",
+            "ON, or CREATE TABLE); LEFT JOIN keeps rows without a match",
         )
     if "join" in step.kind:
         return _lost_in_join(facts, graph, output, step, evidence)
@@ -61,8 +60,7 @@ def _lost_in(facts: JobFacts, graph: StepGraph, output: str, step: StepStatus) -
             "passes it",
             evidence,
             f"look at the condition of {clause}: a comparison with NULL or of a text with a number holds "
-            "for no row; "
-            "`tideglass test` tries it on rows of your own",
+            "for no row; `tideglass test` tries it on rows of your own",
         )
     return None
 
@@ -85,12 +83,10 @@ def _lost_in_join(
         output,
         Severity.WARNING,
         f"output {output} has had no row: {rows} reach the join of {step.step}{_place(facts, step)} and "
-        "none comes out, "
-        f"since {what}",
+        f"none comes out, since {what}",
         evidence,
         "compare the keys of both sides (types, spelling) and the bounds of DATEDIFF: which side is "
-        "earlier, and in "
-        "which unit; LEFT JOIN shows left rows without a match",
+        "earlier, and in which unit; LEFT JOIN shows left rows without a match",
     )
 
 
@@ -159,8 +155,8 @@ def missing_reference(facts: JobFacts) -> Iterator[Finding]:
                 f"no snapshot of the reference data {each.input} is loaded: the first row that needs it "
                 "stops the job",
                 (f"it is read from {place}",) if place else (),
-                "put a file there whose time is not after that of the oldest event, or name it with --input "
-                f"{each.input}=PATH",
+                "put a file there whose time is not after that of the oldest event, or name it with "
+                f"--input {each.input}=PATH",
             )
         elif each.rows == 0:
             yield Finding(
@@ -197,9 +193,8 @@ def not_due(facts: JobFacts) -> Iterator[Finding]:
             output,
             Severity.WAITING,
             f"output {output} waits for {holder.kind} of {step.step} ({step.kind}): the first is due when "
-            "the watermark "
-            f"passes {moment_text(due_ticks, facts.now_ticks)}, in {ticks_text(max(left_ticks, 0))} of "
-            f"event time{when}",
+            f"the watermark passes {moment_text(due_ticks, facts.now_ticks)}, in "
+            f"{ticks_text(max(left_ticks, 0))} of event time{when}",
             (
                 f"watermark there: {moment_text(known_ticks(watermark_ticks), facts.now_ticks)}",
                 f"held: {holder.kind} at {holder.place}{kept}",

@@ -31,8 +31,7 @@ _SINK_WORDS = re.compile(
 )
 MEMORY_REMEDY = (
     "give the run more memory (TIDEGLASS_DRIVER_MEMORY, TIDEGLASS_MEMORY), take smaller batches "
-    "(--batch-mb), "
-    "or keep less: shorter windows, a smaller late tolerance, fewer grouping keys"
+    "(--batch-mb), or keep less: shorter windows, a smaller late tolerance, fewer grouping keys"
 )
 
 
@@ -144,8 +143,7 @@ def not_reporting(facts: JobFacts) -> Iterator[Finding]:
             "machine does",
             (f"process {facts.status.pid} on {facts.status.host}, last report {facts.status.updated}",),
             "look at spark.log in the job directory; `tideglass stop --now` ends the run, `tideglass "
-            "start` goes on "
-            "from the last whole batch",
+            "start` goes on from the last whole batch",
         )
 
 
@@ -211,8 +209,7 @@ def emits_later(facts: JobFacts) -> Iterator[Finding]:
             output,
             Severity.WAITING,
             f"output {output} waits: it emits rows from {moment_text(from_ticks, facts.now_ticks)} on, as "
-            "the start asked, "
-            "and earlier ones are computed only",
+            "the start asked, and earlier ones are computed only",
             (f"its watermark: {at}", f"the start: {facts.status.cause}"),
         )
 

@@ -34,21 +34,24 @@ def idle_partitions(facts: JobFacts) -> Iterator[Finding]:
     if facts.is_over or facts.status.catching_up is not None:
         return
     graph = StepGraph.of(facts.status.steps)
+    idle_seconds = {id(each): facts.idle_seconds(each) for each in facts.status.inputs}
     for output in facts.outputs:
         if graph.steps and not graph.is_held_by_partitions(output):
             continue
         partitions = _feeding(facts, graph, output)
-        active = [each for each in partitions if each.events and facts.idle_seconds(each) < IDLE_SECONDS]
-        active = active or _least_idle(facts, partitions)
-        if not active:
+        sent = [each for each in partitions if each.events and each.last_event]
+        if not sent:
             continue
+        least_seconds = min(idle_seconds[id(each)] for each in sent)
+        within_seconds = max(IDLE_SECONDS, least_seconds)
+        active = [each for each in sent if idle_seconds[id(each)] <= within_seconds]
         newest_ticks = max(known_ticks(each.watermark_ticks) for each in active)
         idle = [
             each
             for each in partitions
             if each.events
             and is_moment(each.watermark_ticks)
-            and facts.idle_seconds(each) - min(map(facts.idle_seconds, active)) >= IDLE_SECONDS
+            and idle_seconds[id(each)] - least_seconds >= IDLE_SECONDS
             and newest_ticks - known_ticks(each.watermark_ticks) >= IDLE_SECONDS * TICKS_PER_SECOND
         ]
         never = [
@@ -60,12 +63,6 @@ def idle_partitions(facts: JobFacts) -> Iterator[Finding]:
             yield _idle(facts, graph, output, idle, newest_ticks)
         if never:
             yield _never(facts, graph, output, never)
-
-
-def _least_idle(facts: JobFacts, partitions: Sequence[InputStatus]) -> list[InputStatus]:
-    """The partition that has sent last, where none sends now."""
-    found = [each for each in partitions if each.events and each.last_event]
-    return [min(found, key=facts.idle_seconds)] if found else []
 
 
 def _idle(
@@ -91,22 +88,19 @@ def _idle(
         else f"idle time counts only after the late tolerance of {ticks_text(late_ticks or 0)}"
     )
     remedy = (
-        f"set a late tolerance (EventsLateArrivalMaxDelayInSeconds): an idle partition then holds the job "
-        "no longer "
-        f"than that; or make {_names(idle)} send"
+        "set a late tolerance (EventsLateArrivalMaxDelayInSeconds): an idle partition then holds the job "
+        f"no longer than that; or make {_names(idle)} send"
         if unlimited
         else "nothing, unless the delay is too long: then lower the late tolerance, which is how long an "
-        "idle "
-        "partition holds the job"
+        "idle partition holds the job"
     )
     return Finding(
         "IDLE_PARTITION",
         output,
         severity,
         f"output {output} {_quiet(facts, output)}: its watermark stands at "
-        f"{moment_text(watermark_ticks, now_ticks)} "
-        f"because {_names(idle)} of input {slowest.input} {_has(idle)} sent nothing since {since} and "
-        f"{policy}",
+        f"{moment_text(watermark_ticks, now_ticks)} because {_names(idle)} of input {slowest.input} "
+        f"{_has(idle)} sent nothing since {since} and {policy}",
         (
             *_chain(facts, graph, output, slowest),
             f"the furthest partition is at {moment_text(newest_ticks, now_ticks)}, "
@@ -123,11 +117,10 @@ def _never(facts: JobFacts, graph: StepGraph, output: str, never: Sequence[Input
         output,
         Severity.PROBLEM,
         f"output {output} {_quiet(facts, output)}: it has no watermark, because {_names(never)} of input "
-        f"{first.input} "
-        f"{_has(never)} never had an event",
+        f"{first.input} {_has(never)} never had an event",
         _chain(facts, graph, output, first),
-        "have every partition send at least one event, or set a late tolerance, or make the input of fewer "
-        "partitions",
+        "have every partition send at least one event, or set a late tolerance, or make the input of "
+        "fewer partitions",
     )
 
 
@@ -236,8 +229,8 @@ def stopped_substreams(facts: JobFacts) -> Iterator[Finding]:
             f"{'its' if len(names) == 1 else 'their'} own windows wait, and {until}",
             (
                 f"{first.name} (partition {first.partition}): watermark "
-                f"{moment_text(first.watermark_ticks, now_ticks)}, "
-                f"the furthest substream {moment_text(newest_ticks, now_ticks)}, "
+                f"{moment_text(first.watermark_ticks, now_ticks)}, the furthest substream "
+                f"{moment_text(newest_ticks, now_ticks)}, "
                 f"{ticks_text(newest_ticks - first.watermark_ticks)} ahead",
                 *([f"{len(names)} or more are as far back"] if len(names) >= 20 else []),
             ),
@@ -273,12 +266,10 @@ def future_events(facts: JobFacts) -> Iterator[Finding]:
                 (
                     f"newest event time {moment_text(event_ticks, now_ticks)}",
                     f"{raised:,} of {count_text(each.events, 'event')} arrived before it and have its "
-                    "arrival time; "
-                    f"{adjusted:,} were moved in time or dropped",
+                    f"arrival time; {adjusted:,} were moved in time or dropped",
                 ),
                 "correct the clock that stamps arrivals (a topic's CreateTime is the sender's: use "
-                "LogAppendTime), then "
-                "start anew at a time with --start TIME: a watermark never goes back",
+                "LogAppendTime), then start anew at a time with --start TIME: a watermark never goes back",
             )
         elif (
             settings is not None
@@ -293,16 +284,14 @@ def future_events(facts: JobFacts) -> Iterator[Finding]:
                 Severity.WARNING,
                 f"an event of partition {each.partition} of input {each.input} is "
                 f"{ticks_text(event_ticks - arrival_ticks)} ahead of its arrival and moves the watermark "
-                "there, so "
-                f"{share_text(moved, each.events)} of the events are out of order",
+                f"there, so {share_text(moved, each.events)} of the events are out of order",
                 (
                     f"newest event time {moment_text(event_ticks, now_ticks)}, newest arrival "
                     f"{moment_text(arrival_ticks, now_ticks)}",
                     f"out of order: {moved:,} of {count_text(each.events, 'event')}",
                 ),
                 "correct that sender's clock, raise the out-of-order tolerance, or give every sender its "
-                "own substream "
-                "(TIMESTAMP BY … OVER)",
+                "own substream (TIMESTAMP BY … OVER)",
             )
 
 

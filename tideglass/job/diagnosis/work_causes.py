@@ -62,8 +62,7 @@ def failing_sinks(facts: JobFacts) -> Iterator[Finding]:
                 for each in facts.status.outputs
             ),
             "look at the sink and the way to it (disk, network, broker); fewer and larger batches "
-            "(--batch-mb) make "
-            "fewer calls",
+            "(--batch-mb) make fewer calls",
         )
 
 
@@ -152,8 +151,7 @@ def skewed_key_groups(facts: JobFacts) -> Iterator[Finding]:
             None,
             Severity.WARNING if slow and not facts.is_over else Severity.WAITING,
             f"key group {largest.key_group} of stage {level} has {share_text(largest.rows_in, whole)} of "
-            "the rows: one "
-            "key is far more frequent than the others, and one core works on it",
+            "the rows: one key is far more frequent than the others, and one core works on it",
             (
                 f"{largest.rows_in:,} of {whole:,} rows; the mean of {len(ranges)} key groups is {mean:,.0f}",
                 *(
@@ -163,8 +161,7 @@ def skewed_key_groups(facts: JobFacts) -> Iterator[Finding]:
                 ),
             ),
             "group by one more column and add up in a second step, or filter the frequent key (often NULL "
-            "or a default) "
-            "before the GROUP BY"
+            "or a default) before the GROUP BY"
             if slow
             else "nothing while batches are fast",
         )
@@ -210,6 +207,5 @@ def stuck_batch(facts: JobFacts) -> Iterator[Finding]:
             f"{span_text(longest)}",
             (f"it began at {facts.status.batch_began}",),
             "look at spark.log in the job directory: a network, a broker or a disk that does not answer, "
-            "or a batch "
-            "far larger than the others (--batch-mb)",
+            "or a batch far larger than the others (--batch-mb)",
         )
