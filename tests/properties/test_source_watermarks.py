@@ -18,8 +18,12 @@ from tideglass.core.errors import EvaluationError, ProjectError
 from tideglass.core.time import TICKS_PER_SECOND, parse_ticks
 from tideglass.ingress.decisions import Counters
 from tideglass.ingress.in_flight import PERCENTS
+from tideglass.ingress.late_partitions import PartitionShare, late_partition_states
 from tideglass.ingress.reports import HeldBy, ReaderReport
-from tideglass.testing import run
+from tideglass.ingress.scan import Scan, ScanState
+from tideglass.plan.fingerprint import fingerprints
+from tideglass.project.settings import from_job_config, from_options
+from tideglass.testing import compile_rows, run
 
 STATIC = "static set of time-ordered logs"
 INGRESS = "ingress time"
@@ -65,10 +69,10 @@ def test_a_log_that_does_not_ascend_stops_the_job_in_any_batches(trial: Trial, m
     check_rows(trial, manner)
 
 
-@given(watermarked(HEURISTIC), manners())
+@given(watermarked(HEURISTIC), manners(), st.sampled_from([(), (0.5, 1.0)]))
 @examples(reproducible, max_examples=depth(40))
-def test_a_heuristic_source_accounts_for_every_event(trial: Trial, manner: Manner):
-    at_once, otherwise = went(trial), went(trial, manner)
+def test_a_heuristic_source_accounts_for_every_event(trial: Trial, manner: Manner, idle: tuple[float, ...]):
+    at_once, otherwise = went(trial), went(trial, manner, idle)
     counters = total(at_once)
     assert counters == total(otherwise)
     assert counters.input_events == counters.kept + counters.dropped == len(trial.inputs["events"])
@@ -137,3 +141,32 @@ def test_a_log_out_of_order_is_named():
     rows = [{"t": "2026-01-01T00:00:02Z"}, {"t": "2026-01-01T00:00:01Z"}]
     with pytest.raises(EvaluationError, match=r"\[UNORDERED_LOG\] 'a' .*partition 0 .*offset 1 .*00:00:01"):
         run("SELECT t FROM a TIMESTAMP BY t", {"a": rows}, settings={"watermarks": STATIC})
+
+
+def test_a_partition_that_appears_in_a_static_set_stops_the_job():
+    settings = from_options({"watermarks": STATIC})
+    topology = compile_rows("SELECT t FROM a TIMESTAMP BY t", {"a": []}, settings).topology
+    there = PartitionShare(0, (), ScanState())
+    with pytest.raises(EvaluationError, match=r"\[NEW_LOG\] 'a' .* the partition 'b' has appeared"):
+        late_partition_states(Scan(topology, "a"), [there], {"b": (1, ())})
+
+
+def test_files_without_arrival_times_can_be_a_static_set_of_logs_only():
+    chosen = from_job_config({"Watermarks": {"a": STATIC}})
+    assert chosen.without_policies().watermarks == (("a", STATIC),)
+    with pytest.raises(ProjectError, match="ArrivalTimeField"):
+        from_job_config({"watermarks": "at percentile 95"}).without_policies()
+
+
+def test_a_chosen_policy_changes_the_fingerprint_of_what_it_feeds_and_of_nothing_else():
+    query = "SELECT COUNT(*) AS n FROM a TIMESTAMP BY t GROUP BY TumblingWindow(second, 1)"
+    plain, same, other = (
+        fingerprints(compile_rows(query, {"a": []}, from_options(options)).topology)
+        for options in (
+            {"out_of_order": "5s"},
+            {"out_of_order": "5s", "watermarks": {}},
+            {"out_of_order": "5s", "watermarks": "at percentile 95"},
+        )
+    )
+    assert plain == same
+    assert not set(plain) & set(other)

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.spark
         "metrics/counts_go_on_after_a_restart",
         "time/watermark_after_each_batch",
         "time/substreams_close_their_windows_apart",
+        "watermarks/percentile_66_of_the_books_example",
     ],
 )
 def test_the_transcript_holds_on_spark(name: str, spark: SparkSession, tmp_path: Path) -> None:
