@@ -187,6 +187,26 @@ def test_a_call_that_fails_shows_in_the_status_of_a_failed_run(tmp_path: Path):
     assert heavy.rows == 0
 
 
+class Full(Failing):
+    """An output whose rows find no place in a task."""
+
+    def stage(self, rows: pa.Table, sender: str) -> pa.Table:
+        raise OSError("no space left on device")
+
+
+def test_a_task_that_cannot_write_to_an_output_names_it_and_the_status_shows_it(tmp_path: Path):
+    folder = folder_in(tmp_path / "job")
+    folder.put(0, [event(second, weight=9) for second in range(0, 50, 7)])
+    job = folder.job()
+    job = replace(job, outputs={**job.outputs, "heavy": Full()})
+    message = "the output 'heavy' cannot take rows: no space left on device"
+    with pytest.raises(OutputError, match=message), RunInProcess(job) as run:
+        run.batches()
+    (counts, heavy) = status_of(run.directory).outputs
+    assert counts.failed_calls == 0
+    assert (heavy.alive, heavy.failed_calls, heavy.last_error) == (False, 1, message)
+
+
 def test_an_output_that_fails_in_a_task_is_known_by_its_name():
     calls = OutputCalls.of([("counts", "file"), ("heavy", "file")])
     calls.run_failed("the output 'heavy' cannot take rows: no space left")

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from tideglass.connect.output import Batch, OutputConnector
 from tideglass.core.arrays import pc
+from tideglass.core.errors import OutputError, TideglassError
 from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.engine.messages import (
@@ -29,10 +30,18 @@ class TaskSink:
     outputs: Mapping[str, OutputConnector]
 
     def put(self, output: str, table: pa.Table, sender: str) -> tuple[Kind, bytes]:
+        """As `engine.exchange.Sink.put`. Raises OutputError where the output takes no rows."""
         connector = self.outputs[output]
         kind = Kind.STAGED if connector.kafka_options is None else Kind.RECORDS
         newest_ticks = int(pc.max(table[SYSTEM_TIMESTAMP]).as_py())
-        return kind, records_body(table.num_rows, newest_ticks, to_bytes(connector.stage(table, sender)))
+        try:
+            staged = connector.stage(table, sender)
+        except TideglassError:
+            raise
+        except Exception as error:
+            # The driver knows by the name which output failed (`OutputCalls.run_failed`).
+            raise OutputError(f"the output {output!r} cannot take rows: {error}") from error
+        return kind, records_body(table.num_rows, newest_ticks, to_bytes(staged))
 
 
 @dataclass(frozen=True, slots=True)

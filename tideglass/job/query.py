@@ -181,9 +181,9 @@ def wait_for_end(query: StreamingQuery, committer: Committer) -> None:
     def follow() -> None:
         nonlocal looked_seconds
         if input_of and reporter.view is not None and time.monotonic() - looked_seconds >= LOOK_SECONDS:
-            looked_seconds = time.monotonic()
             unread = {input_of[topic]: count for topic, count in books.unread().items() if topic in input_of}
             reporter.view.gauges.topics_backlog = unread
+            looked_seconds = time.monotonic() if unread else 0.0  # before the first batch Spark knows nothing
         if reporter.starting and waits_for_events(query):
             reporter.running()
         if profile is not None:
