@@ -241,6 +241,7 @@ def test_a_replay_shows_how_far_it_is_and_when_it_is_done(browser: Browser, tmp_
                 assert facts["left"] == f"about {now['seconds_left']:.1f} s"
                 assert now["cause"] in tab.text("#recovery .caption")
                 assert tab.rows("#outputs table")[0][2] == "not called yet"
+                tab.page.locator("#errors").evaluate("each => each.scrollIntoView()")
                 keep(tab, "page-replay")
 
 

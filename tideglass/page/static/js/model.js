@@ -225,9 +225,15 @@ function summed(group) {
     dataLagSeconds: largest(ends.map((each) => each.data_watermark_lag_seconds)),
     systemLagSeconds: largest(group.operators.map((each) => each.system_watermark_lag_seconds)),
     latencySeconds: latency(starts, ends),
-    holders: group.operators.flatMap((each) => each.holders ?? []),
+    holders: distinct(group.operators.flatMap((each) => each.holders ?? [])),
     ...reporting(group.operators),
   };
+}
+
+/** What is held, oldest first; operators that wait for the same name the same. */
+function distinct(holders) {
+  const found = new Map(holders.map((each) => [JSON.stringify(each), each]));
+  return [...found.values()].sort((a, b) => (instant(a.oldest_ms) ?? -Infinity) - (instant(b.oldest_ms) ?? -Infinity));
 }
 
 /** Ranges, and how many have reported, of the operator that most are missing of. */

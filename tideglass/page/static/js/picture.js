@@ -2,13 +2,16 @@
 
 import { html } from "../vendor/lit-html/lit-html.js";
 import { axisTimes, clock, duration, NO_DATA, TIME_STEPS_SECONDS } from "./format.js";
-import { instant, isEnd, merged, readers, watermarkOf } from "./model.js";
+import { END, instant, isEnd, merged, readers, watermarkOf } from "./model.js";
 import { card, choice, swatch, watermarkText } from "./parts.js";
 
 /** Inputs with more partitions are drawn as a band from the slowest to the fastest. */
 const MOST_LINES = 8;
 /** The diagonal is left out where it would press the rest into less than this share of the picture. */
 const LEAST_SHARE = 0.12;
+
+/** Less than this across says nothing. */
+const LEAST_SECONDS = 10;
 
 const SPANS = [
   ["5", "5 min"],
@@ -165,8 +168,8 @@ export class Chart {
       height,
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, points: { size: 6 }, sync: { key: "picture" } },
-      padding: [10, 12, 0, 0],
-      scales: { x: { time: false }, y: { range: () => this.range } },
+      padding: [10, 30, 0, 0],
+      scales: { x: { time: false, range: (_, min, max) => [Math.min(min, max - LEAST_SECONDS), max] }, y: { range: () => this.range } },
       axes: [
         axis({ incrs: TIME_STEPS_SECONDS, space: 72, size: 38, values: (_, ticks, __, ___, step) => axisTimes(ticks, step) }),
         axis({
@@ -182,7 +185,8 @@ export class Chart {
           stroke: each.edge && !each.bound ? "transparent" : style(each.colour),
           width: each.width ?? 1,
           dash: each.dashed ?? (each.bound ? [2, 4] : undefined),
-          points: { show: drawn.x.length === 1, size: 5 },
+          // A line of one point would not be seen.
+          points: { show: (plot, at) => !each.edge && plot.data[at].filter((value) => value !== null).length === 1, size: 6 },
         })),
       ],
       bands: drawn.bands.map((each) => {
@@ -238,6 +242,12 @@ export function pictureText(picture) {
   return `The watermark of ${picture.reader.name} is ${clock(watermark * 1000)}${behind}.`;
 }
 
+function watermarkAt(picture, sample, seconds) {
+  const input = sample.inputs.get(picture.reader.key);
+  if (input?.known === input?.partitions && isEnd(input?.watermarks_ms?.[0])) return END;
+  return seconds === null ? "unknown" : clock(seconds * 1000, sample.at_ms);
+}
+
 function readout(picture, at) {
   const sample = picture.samples[at ?? picture.samples.length - 1];
   if (!sample || sample.gap) return NO_DATA;
@@ -246,7 +256,7 @@ function readout(picture, at) {
   const [watermark, arrival] = [seconds(picture.watermark), seconds(picture.arrival)];
   const parts = [
     `${at === null ? "newest sample" : "at"} ${clock(sample.at_ms)}`,
-    `watermark ${watermark === null ? "unknown" : clock(watermark * 1000, sample.at_ms)}`,
+    `watermark ${watermarkAt(picture, sample, watermark)}`,
     `newest arrival ${arrival === null ? NO_DATA : clock(arrival * 1000, sample.at_ms)}`,
   ];
   if (watermark !== null && arrival !== null) parts.push(`delay ${duration(arrival - watermark)}`);

@@ -26,8 +26,11 @@ export function emittedAt(samples, operator, endMs, hopMs) {
   return null;
 }
 
-/** The windows of one operator around its watermark, earliest first. */
-export function windowsOf(step, outline, samples, newestEventMs) {
+/**
+ * The windows of one operator around its watermark, earliest first.
+ * alone: the operator has no other kind of window; of several nobody counts the rows apart.
+ */
+export function windowsOf(step, outline, samples, newestEventMs, alone = true) {
   const mark = instant(step.input_watermark_ms);
   const hopMs = typeof outline.hop_seconds === "number" ? outline.hop_seconds * 1000 : null;
   const sizeMs = outline.size_seconds * 1000;
@@ -50,7 +53,7 @@ export function windowsOf(step, outline, samples, newestEventMs) {
     const isClosed = endMs < mark;
     const holder = held.find((each) => each.due_ms === endMs) ?? null;
     const begun = newestEventMs !== null && newestEventMs > startMs;
-    const emitted = isClosed ? emittedAt(samples, step.operator, endMs, hopMs) : null;
+    const emitted = isClosed && alone ? emittedAt(samples, step.operator, endMs, hopMs) : null;
     found.push({
       startMs,
       endMs,
@@ -65,9 +68,13 @@ export function windowsOf(step, outline, samples, newestEventMs) {
 }
 
 function bars(step, outline, windows, newestEventMs, width) {
-  const placed = windows.filter((each) => each.startMs !== null && each.endMs !== null);
   const mark = instant(step.input_watermark_ms);
-  if (!placed.length || mark === null) return html`<p class="empty">${NO_DATA}: no window is open</p>`;
+  // Where an event decides the end, a window is drawn up to the newest one.
+  const until = (each) => each.endMs ?? Math.max(newestEventMs ?? mark, each.startMs + 1);
+  const placed = windows.filter((each) => each.startMs !== null).map((each) => ({ ...each, endMs: until(each), isOpenEnded: each.endMs === null }));
+  if (isEnd(step.input_watermark_ms)) return html`<p class="empty">The input has ended: all windows are closed.</p>`;
+  if (mark === null) return html`<p class="empty">${NO_DATA}: the watermark is unknown</p>`;
+  if (!placed.length) return html`<p class="empty">No window holds a row.</p>`;
   const from = Math.min(...placed.map((each) => each.startMs));
   const to = Math.max(...placed.map((each) => each.endMs), newestEventMs ?? mark);
   const x = (ms) => ((ms - from) / Math.max(1, to - from)) * (width - 12) + 6;
@@ -87,7 +94,7 @@ function bars(step, outline, windows, newestEventMs, width) {
       const words = each.rows === null ? "" : each.together > 1 ? `${count(each.rows)} in ${each.together}` : count(each.rows);
       const wide = right - left > words.length * 7 + 6;
       return svg`<g><title>${windowText(each, mark)}</title>
-        <rect class=${`window ${each.state}`} x=${left + 1} y=${y} width=${Math.max(2, right - left - 2)} height=${LANE_PX - 4} rx="3"></rect>
+        <rect class=${`window ${each.state}${each.isOpenEnded ? " open-ended" : ""}`} x=${left + 1} y=${y} width=${Math.max(2, right - left - 2)} height=${LANE_PX - 4} rx="3"></rect>
         ${wide ? svg`<text class=${`in-window ${each.state}`} x=${(left + right) / 2} y=${y + 12} text-anchor="middle">${words}</text>` : ""}</g>`;
     })}
     ${label(mark, "watermark", 11)} ${newestEventMs !== null && newestEventMs <= to ? label(newestEventMs, "event", bottom + 12) : ""}
@@ -97,7 +104,7 @@ function bars(step, outline, windows, newestEventMs, width) {
 }
 
 function windowText(each, besideMs) {
-  const span = `${each.startMs === null ? "?" : clock(each.startMs, besideMs)} to ${each.endMs === null ? "an event decides" : clock(each.endMs, besideMs)}`;
+  const span = `${each.startMs === null ? "?" : clock(each.startMs, besideMs)} to ${each.isOpenEnded ? "an event decides" : clock(each.endMs, besideMs)}`;
   const rows = each.rows === null ? "rows not counted" : plural(each.rows, "row");
   return `${span}: ${each.state}, ${rows}`;
 }
@@ -111,13 +118,14 @@ export function windowsCard(model, ui) {
   const width = Math.max(240, ui.narrow || ui.width < 840 ? ui.width : Math.floor(ui.width / 2) - 24);
   const parts = known.map((outline) => {
     const step = steps.get(outline.operator);
-    const windows = windowsOf(step, outline, samples, newestEventMs);
+    const alone = known.filter((each) => each.operator === outline.operator).length === 1;
+    const windows = windowsOf(step, outline, samples, newestEventMs, alone);
     const mark = instant(step.input_watermark_ms);
     const next = windows.find((each) => each.state === "closing");
     const caption = next && mark !== null ? `the next closes in ${duration((next.endMs - mark) / 1000)} of event time` : `input watermark ${watermarkText(step.input_watermark_ms, model.nowMs)}`;
     return html`<h3 class="axis-title">${step.step} <small>${outline.text} · ${caption}</small></h3>
       ${bars(step, outline, windows, newestEventMs, width)}
-      <details>
+      ${windows.length ? html`<details>
         <summary>as a table</summary>
         ${table(
           `Windows of ${step.step}`,
@@ -129,7 +137,7 @@ export function windowsCard(model, ui) {
             each.atMs === null ? "—" : clock(each.atMs, model.nowMs),
           ]),
         )}
-      </details>`;
+      </details>` : ""}`;
   });
   const body = parts.length
     ? html`${parts}
