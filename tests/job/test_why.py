@@ -183,31 +183,34 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import pytest
-from support.staged import COUNTS, JOIN, causes, event, minute, of_a_minute, text_of, the
 from support.job_in_process import Clock, Folder, RunInProcess
-from support.times import ticks_of
-from tideglass.core.errors import OutputError
-from tideglass.core.time import TICKS_PER_SECOND
+from tideglass.job.report import run_view
 clock = Clock(pytest.MonkeyPatch())
 project = Folder(Path(sys.argv[1]), sys.argv[2], late_seconds=5)
 project.put(0, [{"device": "a", "t": clock.iso(n - 60), "arrived": clock.iso(n - 60)} for n in range(60)])
 with RunInProcess(project.job()) as run:
     run.batches()
     run.report()
+    if sys.argv[3] == "full":
+        used = run.reporter.view.gauges.memory_bytes
+        run_view.memory_limit_bytes = lambda: used
+        run.report()
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_17_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("memory", "cause"), [("free", "RUN_KILLED"), ("full", "OUT_OF_MEMORY")])
+def test_17_killed_and_16_killed_with_its_memory_full(memory: str, cause: str, tmp_path: Path) -> None:
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path), COUNTS], env={**os.environ, "PYTHONPATH": paths}
+        [sys.executable, "-c", KILLED, str(tmp_path), COUNTS, memory], env={**os.environ, "PYTHONPATH": paths}
     )
     assert done.returncode == -signal.SIGKILL
     found = diagnose_directory(Folder(tmp_path, COUNTS, late_seconds=5).directory)
     finding = found.findings[0]
-    assert (finding.cause, finding.severity, found.state) == ("RUN_KILLED", Severity.PROBLEM, "Failed")
+    assert (finding.cause, finding.severity, found.state) == (cause, Severity.PROBLEM, "Failed")
     assert "ended without a word" in finding.text
+    assert ("with its memory full" in finding.text) is (memory == "full")
 
 
 def test_a_run_that_does_not_report_hangs(tmp_path: Path, clock: Clock) -> None:

@@ -16,6 +16,8 @@ from tideglass.core.errors import OutputError
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.job.diagnosis.diagnose import diagnose_directory
 from tideglass.job.diagnosis.finding import Severity
+from tideglass.job.report import run_view
+from tideglass.job.report.status import read_status
 
 LOOKUP = "SELECT e.device, r.name INTO named FROM events e TIMESTAMP BY t JOIN devices r ON e.device = r.id"
 DEVICES = {"Type": "Reference data", "Format": "Json", "FilePath": "devices.ref"}
@@ -69,11 +71,12 @@ def test_14_reference_data_that_matches_nothing(tmp_path: Path, clock: Clock) ->
     found = of_a_minute(with_devices(tmp_path, '[{"id": "z", "name": "Z"}]'), clock)
     finding = the("REFERENCE_MATCHES_NOTHING", found)
     assert "all 60 rows that reach the reference join" in finding.text
+    assert any("reference data devices: 1 snapshot" in line for line in finding.evidence)
 
 
 def test_14_reference_data_without_rows(tmp_path: Path, clock: Clock) -> None:
     found = of_a_minute(with_devices(tmp_path, "[]"), clock)
-    assert {"REFERENCE_EMPTY", "REFERENCE_MATCHES_NOTHING"} & set(causes(found))
+    assert "look whether the reference data has rows" in the("REFERENCE_MATCHES_NOTHING", found).remedy
     assert not found.healthy
 
 
@@ -168,3 +171,28 @@ def test_12_a_job_that_falls_back(tmp_path: Path, clock: Clock, monkeypatch: pyt
         r"it is \d min late and loses \d\d s a minute, so in an hour it will be \d", finding.text
     )
     assert re.search(r"reads [\d.]+ events/s, \d\d% of what arrives", text_of(finding))
+    assert re.search(r"there and not read \(messages or bytes\): [\d,]+ → [\d,]+ in", text_of(finding))
+
+
+def test_16_state_that_takes_most_of_the_memory(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit of a container is set to what the process takes."""
+    query = COUNTS.replace("device, COUNT", "v, COUNT").replace("BY device", "BY v").replace("10)", "3600)")
+    project = Folder(tmp_path, query, 5)
+    project.put(0, [event(clock, n / 40 - 60, v=n) for n in range(2400)])
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.report()
+        status = read_status(run.directory)
+        assert status is not None
+        assert status.memory_bytes is not None
+        limit = round(status.memory_bytes * 1.03)
+        monkeypatch.setattr(run_view, "memory_limit_bytes", lambda: limit)
+        run.report()
+        found = diagnose_directory(run.directory)
+    finding = the("MEMORY_FULL", found)
+    assert found.findings[0] is finding
+    assert finding.severity is Severity.PROBLEM
+    assert re.search(r"9\d % of the", finding.text)
+    assert re.search(r"counts \(tumbling window\) holds [\d,]+ rows: open windows", text_of(finding))

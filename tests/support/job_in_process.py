@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from tideglass.job.options import JobPlan, RunOptions
 from tideglass.job.outputs import TaskSink
 from tideglass.job.plan import plan_job
 from tideglass.job.progress.restore import restore
+from tideglass.job.query import reference_status
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.reporter import Reporter
 from tideglass.job.report.run_view import RunView
@@ -159,6 +161,9 @@ class RunInProcess:
             readers = job.compiled.topology.readers
             restore(metrics, setup, self.committer.generation, self.committer.inputs, {}, readers)
             view.restored(metrics)
+        if self.reporter.view is not None:
+            self.reporter.view.gauges.backlog_of = self.committer.backlog
+            self.reporter.view.gauges.references_of = partial(reference_status, job, directory)
         topology = job.compiled.topology
         stored = str(directory.reference)
         references = JournaledReferences(
@@ -227,7 +232,9 @@ class RunInProcess:
         return self.number - begun
 
     def report(self) -> None:
-        """Have the status written now, as the reporter does every two seconds."""
+        """Have the status written now, after a look at memory, backlog and reference data."""
+        if self.reporter.view is not None:
+            self.reporter.view.gauges.look()
         self.reporter._write()  # pyright: ignore[reportPrivateUsage]
 
     def _state_of(self, level: int, group: int) -> Callable[[int], MemoryState]:

@@ -31,21 +31,16 @@ def _lost_in(facts: JobFacts, graph: StepGraph, output: str, step: StepStatus) -
     evidence = trail_lines(facts, graph, output)
     place = _place(facts, step)
     if step.kind == "reference join":
-        empty = [each for each in facts.status.references if each.rows == 0]
-        what = (
-            f"the reference data {empty[0].input} has no rows"
-            if empty
-            else "no row meets a row of the reference data"
-        )
         return Finding(
             "REFERENCE_MATCHES_NOTHING",
             output,
             Severity.WARNING,
             f"output {output} has had no row: all {rows} that reach the reference join{place} end there, "
-            f"since {what}",
+            "since none meets a row of the reference data",
             (*evidence, *_reference_lines(facts)),
-            "compare the types and spelling of the keys on both sides (a text equals no number: CAST in "
-            "ON, or CREATE TABLE); LEFT JOIN keeps rows without a match",
+            "look whether the reference data has rows, and compare the types and spelling of the keys on "
+            "both sides (a text equals no number: CAST in ON, or CREATE TABLE); LEFT JOIN keeps rows without "
+            "a match",
         )
     if "join" in step.kind:
         return _lost_in_join(facts, graph, output, step, evidence)
@@ -131,14 +126,11 @@ def _place(facts: JobFacts, step: StepStatus) -> str:
 
 def _reference_lines(facts: JobFacts) -> Iterator[str]:
     for each in facts.status.references:
-        rows = "an unknown number of rows" if each.rows is None else count_text(each.rows, "row")
-        at = (
-            ""
-            if each.effective_ticks is None or not is_moment(each.effective_ticks)
-            else (f", from {moment_text(each.effective_ticks, facts.now_ticks)} on")
-        )
-        yield f"reference data {each.input}: {count_text(each.snapshots, 'snapshot')}, the newest of "
-        f"{rows}{at}"
+        rows = "" if each.rows is None else f", the newest of {count_text(each.rows, 'row')}"
+        at_ticks = each.effective_ticks
+        at = "" if at_ticks is None or not is_moment(at_ticks) else moment_text(at_ticks, facts.now_ticks)
+        holds = f", which holds from {at} on" if at else ""
+        yield f"reference data {each.input}: {count_text(each.snapshots, 'snapshot')}{rows}{holds}"
 
 
 def missing_reference(facts: JobFacts) -> Iterator[Finding]:
@@ -157,15 +149,6 @@ def missing_reference(facts: JobFacts) -> Iterator[Finding]:
                 (f"it is read from {place}",) if place else (),
                 "put a file there whose time is not after that of the oldest event, or name it with "
                 f"--input {each.input}=PATH",
-            )
-        elif each.rows == 0:
-            yield Finding(
-                "REFERENCE_EMPTY",
-                None,
-                Severity.WARNING,
-                f"the newest snapshot of the reference data {each.input} has no rows, so nothing matches it",
-                (*_reference_lines(facts), *((f"it is read from {place}",) if place else ())),
-                "provide a snapshot with rows",
             )
 
 

@@ -96,7 +96,7 @@ def growing_backlog(facts: JobFacts) -> Iterator[Finding]:
         lag_seconds = (last.at_ms * _MS - last_ticks) / TICKS_PER_SECOND
         if reached >= KEEPS_UP_SHARE or lag_seconds < LAG_SECONDS:
             continue
-        yield _falling_back(name, reached, lag_seconds, in_span, _backlog_line(name, first, last))
+        yield _falling_back(name, reached, lag_seconds, in_span, _backlog_line(name, samples))
 
 
 def _falling_back(
@@ -122,12 +122,13 @@ def _falling_back(
     )
 
 
-def _backlog_line(name: str, first: HistorySample, last: HistorySample) -> str:
-    before, now = first.backlog.get(name), last.backlog.get(name)
-    if before is None or now is None:
+def _backlog_line(name: str, samples: Sequence[HistorySample]) -> str:
+    known = [(each.at_ms, each.backlog[name]) for each in samples if name in each.backlog]
+    if len(known) < 2:
         return ""
-    seconds = (last.at_ms - first.at_ms) / 1000
-    return f"there and not read (messages or bytes): {before:,} → {now:,} in {span_text(seconds)}"
+    (first_ms, before), (last_ms, now) = known[0], known[-1]
+    span = span_text((last_ms - first_ms) / 1000)
+    return f"there and not read (messages or bytes): {before:,} → {now:,} in {span}"
 
 
 def skewed_key_groups(facts: JobFacts) -> Iterator[Finding]:
