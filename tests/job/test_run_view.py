@@ -93,6 +93,21 @@ def test_the_status_shows_every_step_with_its_watermarks_rows_and_holders(tmp_pa
     assert second.last_event is not None
 
 
+def test_files_without_arrival_times_have_no_watermark_before_their_end(tmp_path: Path):
+    """They are sorted with a tolerance as wide as all of time, so the watermark lies before any instant."""
+    folder = Folder(tmp_path / "job", QUERY, late_seconds=20, out_of_order_seconds=5, arrival=None)
+    folder.put(0, [event(second) for second in range(0, 100, 10)])
+    with RunInProcess(folder.job()) as run:
+        run.batches()
+        run.report()
+        status = status_of(run.directory)
+    (partition,) = status.inputs
+    assert (partition.watermark, partition.watermark_ticks, partition.delay_seconds) == (None, None, None)
+    assert {each.output_watermark_ticks for each in status.steps} == {None}
+    assert {each.input_watermark_ticks for each in status.ranges} == {None}
+    assert partition.counters["InputEvents"] == 10
+
+
 def test_outputs_show_whether_they_are_alive_and_their_newest_row(tmp_path: Path):
     folder = folder_in(tmp_path / "job")
     folder.put(0, [event(second, weight=second % 5) for second in range(7, 50, 7)])

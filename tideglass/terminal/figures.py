@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from tideglass.core.time import (
     AFTER_ALL_TICKS,
-    BEFORE_ALL_TICKS,
+    ORIGIN_TICKS,
     TICKS_PER_SECOND,
     duration_text,
     format_ticks,
@@ -24,7 +24,7 @@ def clock_text(ticks: int | None) -> str:
     >>> clock_text(0), clock_text(None), clock_text(2**62)
     ('00:00:00', '-', 'end')
     """
-    if ticks is None or ticks <= BEFORE_ALL_TICKS:
+    if ticks is None or ticks < ORIGIN_TICKS:
         return UNKNOWN
     return "end" if ticks >= AFTER_ALL_TICKS else format_ticks(ticks)[11:19]
 
@@ -35,7 +35,7 @@ def instant_text(ticks: int | None) -> str:
     >>> instant_text(0), instant_text(2**62)
     ('1970-01-01 00:00:00.000', 'end of input')
     """
-    if ticks is None or ticks <= BEFORE_ALL_TICKS:
+    if ticks is None or ticks < ORIGIN_TICKS:
         return "unknown"
     return "end of input" if ticks >= AFTER_ALL_TICKS else format_ticks(ticks)[:23].replace("T", " ")
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from tideglass.core.failing_rows import Failed
-from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
+from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.engine.reports import StageReport
 from tideglass.ingress.decisions import Counters
 from tideglass.ingress.reports import BatchReports, PartitionReport, ReaderReport
@@ -145,7 +145,7 @@ class Metrics:
                 reader.counters,
                 report.rejected,
                 report.bytes,
-                AFTER_ALL_TICKS if reader.final else reader.watermark_ticks,
+                _watermark_ticks(reader),
                 reader.last_arrival_ticks,
                 reader.final,
                 reader,
@@ -231,3 +231,13 @@ class Metrics:
         if rows := self.rows_in_all:  # what Spark's own sinks write is not counted here
             totals["OutputEvents"] = sum(rows.values())
         return totals
+
+
+def _watermark_ticks(reader: ReaderReport) -> int:
+    """The watermark as people may read it.
+
+    One before all instants is none: files without arrival times are sorted with a tolerance that wide.
+    """
+    if reader.final:
+        return AFTER_ALL_TICKS
+    return reader.watermark_ticks if reader.watermark_ticks >= ORIGIN_TICKS else BEFORE_ALL_TICKS

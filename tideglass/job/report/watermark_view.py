@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tideglass.core.errors import Span
-from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND
+from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.engine.reports import Component, Hold, OperatorReport, StageReport
 from tideglass.ingress.reports import BatchReports, HeldBy, PartitionReport, ReaderReport, SubstreamReport
 from tideglass.job.report.status import HolderStatus, RangeStatus, StepStatus, SubstreamStatus
@@ -290,7 +290,7 @@ class WatermarkView:
             for (of, partition, number), reader in self._readers.items()
             if (of, number) == (name, op.reader)
         ]
-        if not partitions or any(ticks == BEFORE_ALL_TICKS for ticks, _, _ in partitions):
+        if not partitions or any(ticks < ORIGIN_TICKS for ticks, _, _ in partitions):
             return None
         ticks, partition, reader = min(partitions, key=lambda found: found[:2])
         if ticks == AFTER_ALL_TICKS:
@@ -329,6 +329,8 @@ class WatermarkView:
     def _substreams(self, chosen: _Chosen) -> Iterable[tuple[int, str, str, int, str, int]]:
         for (input_name, partition, number), reader in self._readers.items():
             for each in chosen(reader):
+                if each.watermark_ticks < ORIGIN_TICKS:
+                    continue
                 yield each.watermark_ticks, input_name, partition, number, each.name, each.event_time_ticks
 
 
@@ -359,9 +361,12 @@ def _holds(at: _Range, operator: int) -> Sequence[Hold]:
 
 
 def _least(watermarks_ticks: Iterable[int | None]) -> int | None:
-    """The least watermark; None if there is none, or one of them is unknown."""
+    """The least watermark; None if there is none, or one of them is unknown.
+
+    One before all instants is none: files without arrival times are sorted with a tolerance that wide.
+    """
     found = list(watermarks_ticks)
-    known = [each for each in found if each is not None and each != BEFORE_ALL_TICKS]
+    known = [each for each in found if each is not None and each >= ORIGIN_TICKS]
     return min(known) if known and len(known) == len(found) else None
 
 
