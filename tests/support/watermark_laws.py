@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.engine.reports import Component, Hold, OperatorReport
-from tideglass.engine.stage import sources_of
 from tideglass.ingress.reports import BatchReports
-from tideglass.plan.topology import EmitOp, ReceiveOp, ScanOp, SendOp, Topology
+from tideglass.plan.topology import EmitOp, ReceiveOp, ScanOp, SendOp, Topology, sources_of
 
 #: A key group of a stage, or an input partition on level 0.
 Range = tuple[int, str]
@@ -75,7 +74,7 @@ def _of_level(
 ) -> Iterable[str]:
     """Within a stage an operator is where its sources are, and takes what they make."""
     op = topology.op(report.operator)
-    sources = [operators[source] for source in sources_of(op)]
+    sources = [operators[source] for source in sources_of(op) if source in operators]
     if sources:
         if report.input_watermark_ticks != min(each.output_watermark_ticks for each in sources):
             yield "its input is not where its sources are"

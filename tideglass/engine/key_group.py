@@ -15,12 +15,12 @@ from tideglass.engine.exchange import Exchange, Sink
 from tideglass.engine.messages import KNOWN_SNAPSHOTS, WATERMARKS, Kind, Message
 from tideglass.engine.reports import STAGE_REPORT, StageReport
 from tideglass.engine.sender_watermarks import SenderWatermarks
-from tideglass.engine.stage import Stage, sources_of
+from tideglass.engine.stage import Stage
 from tideglass.operators.holds import Component, Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import CachedState, State
 from tideglass.plan.fingerprint import state_ids
-from tideglass.plan.topology import ReceiveOp, ScanOp, Topology
+from tideglass.plan.topology import ReceiveOp, ScanOp, Topology, sources_of
 
 #: The name under which the rows a stage left out are kept.
 _FAILED = "failed"

@@ -46,6 +46,7 @@ from tideglass.plan.topology import (
     SendOp,
     Topology,
     WindowOp,
+    sources_of,
 )
 
 
@@ -291,19 +292,6 @@ class Stage:
             case EmitOp():
                 result.emits += [(op, table) for table in tables]
         return []
-
-
-def sources_of(op: Op) -> tuple[int, ...]:
-    """The operators of the same level whose rows an operator reads."""
-    match op:
-        case ScanOp() | ReceiveOp():
-            return ()
-        case JoinOp():
-            return (*op.left, *op.right)
-        case WindowOp() | AnalyticOp() | PatternOp():
-            return op.sources
-        case _:
-            return (op.source,)
 
 
 def _row_counts(op: Op, rows: Mapping[int, Sequence[pa.Table]]) -> RowCounts:

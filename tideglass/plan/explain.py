@@ -236,21 +236,6 @@ def operator_kind(op: Op) -> str:
             return "output"
 
 
-def operator_sources(op: Op) -> tuple[int, ...]:
-    """The operators whose rows an operator reads; of a receiver the one that sends them."""
-    match op:
-        case ScanOp():
-            return ()
-        case ReceiveOp():
-            return (op.send,)
-        case WindowOp() | AnalyticOp() | PatternOp():
-            return op.sources
-        case JoinOp():
-            return (*op.left, *op.right)
-        case RowsOp() | PartialOp() | SendOp() | LookupOp() | ApplyOp() | EmitOp():
-            return (op.source,)
-
-
 def join_text(spec: IntervalJoinSpec) -> str:
     """What brings the rows of a join together, and how long they are kept for it."""
     keys = ", ".join(spec.keys) or "nothing but time"

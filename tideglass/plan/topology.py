@@ -276,6 +276,21 @@ Op = (
 )
 
 
+def sources_of(op: Op) -> tuple[int, ...]:
+    """The operators whose rows an operator reads; of a receiver the one that sends them."""
+    match op:
+        case ScanOp():
+            return ()
+        case ReceiveOp():
+            return (op.send,)
+        case WindowOp() | AnalyticOp() | PatternOp():
+            return op.sources
+        case JoinOp():
+            return (*op.left, *op.right)
+        case RowsOp() | PartialOp() | SendOp() | LookupOp() | ApplyOp() | EmitOp():
+            return (op.source,)
+
+
 @tag("Topology")
 @dataclass(frozen=True, slots=True)
 class Topology:

@@ -25,9 +25,9 @@ from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS,
 from tideglass.engine.reports import Component, Hold, OperatorReport, StageReport
 from tideglass.ingress.reports import BatchReports, HeldBy, PartitionReport, ReaderReport, SubstreamReport
 from tideglass.job.report.status import HolderStatus, RangeStatus, StepStatus, SubstreamStatus
-from tideglass.plan.explain import operator_kind, operator_sources
+from tideglass.plan.explain import operator_kind
 from tideglass.plan.step_origin import StepOrigin
-from tideglass.plan.topology import EmitOp, Op, ReceiveOp, ScanOp, SendOp, Topology
+from tideglass.plan.topology import EmitOp, Op, ReceiveOp, ScanOp, SendOp, Topology, sources_of
 
 MOST_HOLDERS = 5
 SLOWEST, FASTEST = 20, 5
@@ -107,7 +107,7 @@ class WatermarkView:
         self._ops = topology.ops
         self._origins = _origins(topology)
         self._places = [_place(topology, each) for each in self._origins]
-        self._sources = [operator_sources(op) for op in self._ops]
+        self._sources = [sources_of(op) for op in self._ops]
         self._inputs = _inputs_read(topology)
         self._key_groups: dict[int, list[_Range]] = {
             level: [_Range() for _ in range(topology.key_groups)] for level in range(1, topology.levels + 1)
@@ -351,7 +351,7 @@ def _inputs_read(topology: Topology) -> dict[int, tuple[str, int]]:
         if isinstance(op, ScanOp):
             found[op.id] = (topology.readers[op.reader].input, op.reader)
         else:
-            found[op.id] = found[operator_sources(op)[0]]
+            found[op.id] = found[sources_of(op)[0]]
     return found
 
 
