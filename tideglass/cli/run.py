@@ -100,6 +100,9 @@ def run(
         Path | None, typer.Option("--metrics-file", metavar="FILE", help="Add metrics to it as JSON lines.")
     ] = None,
     page: RunPageOption = None,
+    spark_ui: Annotated[
+        bool, typer.Option("--spark-ui", help="Spark's own UI too, which leads to the page.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the summary.")] = False,
     profiled: Annotated[
         bool, typer.Option("--profile", help="Say at the end where the time of the batches went.")
@@ -113,7 +116,7 @@ def run(
     if not live:  # else the job knows which libraries Spark needs
         from tideglass.spark.session.spark_session import begin_session
 
-        begin_session(cores, job_directory(project, run_dir).spark_log)
+        begin_session(cores, job_directory(project, run_dir).spark_log, ui=spark_ui)
     # The longest of the start goes on beside these imports.
     from tideglass.cli.profile import profile_tables
     from tideglass.job.directory import JobDirectory
@@ -141,6 +144,8 @@ def run(
         live=live,
         packages=packages,
         jars=jars,
+        page_url=None if served is None else served.bare_url,
+        spark_ui=spark_ui,
         arguments=arguments_of(context),
     )
     from rich.console import Console

@@ -35,6 +35,8 @@ class RunOptions:
     live: the topics of the project are read and written, not the files that stand for them.
     packages: Maven coordinates of Spark's connector for Kafka; "" for the one that belongs to this Spark.
     jars: a folder that holds the connector instead; None for none.
+    page_url: address of the page that shows this run, without its token; None: it has none.
+    spark_ui: Spark serves its own UI, which leads to that page.
     arguments: those of `tideglass run` that say the same, for the journal; None for another command.
     """
 
@@ -55,6 +57,8 @@ class RunOptions:
     live: bool = False
     packages: str = ""
     jars: Path | None = None
+    page_url: str | None = None
+    spark_ui: bool = False
     arguments: tuple[str, ...] | None = None
 
     @property

@@ -50,7 +50,23 @@ class SparkHost:
 
         if self.shared is not None:
             return self.shared
-        return local_session(self.job.options.cores, self.directory.spark_log, libraries(self.job))
+        options = self.job.options
+        return local_session(
+            options.cores, self.directory.spark_log, libraries(self.job), ui=options.spark_ui
+        )
+
+    def linked(self, session: SparkSession) -> str | None:
+        """The name of the job where Spark's UI leads to its page, else None; a failure is logged."""
+        from tideglass.spark.session.page_link import link_page
+
+        url = self.job.options.page_url
+        if url is None:
+            return None
+        problem = link_page(session, url)
+        if problem is not None and self.job.options.spark_ui:
+            with self.directory.spark_log.open("a") as log:
+                print(f"tideglass: Spark's UI has no link to {url}: {problem}", file=log)
+        return self.job.name if problem is None else None
 
     def held_partitions(self, topic: TopicInput, from_ms: int | None) -> Mapping[int, HeldPartition]:
         """What a topic holds, by partition. from_ms: the time `HeldPartition.found` is of, None for none."""
@@ -90,6 +106,7 @@ def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:
         kafka_options,
         alone=host.shared is None,
         watch=committer.reporter.view,
+        linked=host.linked(session),
     )
     if not job.topics:
         return start(session, source, options, committer.commit)

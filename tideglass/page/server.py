@@ -101,9 +101,14 @@ class PageServer:
     @property
     def url(self) -> str:
         """Where a browser on this machine finds it; with the token, if there is one."""
+        return self.bare_url + (f"?{TOKEN}={self._token}" if self._token else "")
+
+    @property
+    def bare_url(self) -> str:
+        """The same without the token, for what others may see."""
         host = "127.0.0.1" if self._host in ("0.0.0.0", "::", "") else self._host
         host = f"[{host}]" if ":" in host else host
-        return f"http://{host}:{self.port}/" + (f"?{TOKEN}={self._token}" if self._token else "")
+        return f"http://{host}:{self.port}/"
 
     def serve(self) -> None:
         """Serve until SIGINT or SIGTERM."""

@@ -23,6 +23,7 @@ from tideglass.spark.errors import explained
 from tideglass.spark.file_source import JobSource, SourceJob
 from tideglass.spark.kafka.output import with_heads, write_records
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
+from tideglass.spark.session.page_link import describe_batch
 from tideglass.spark.session.planners import end_planners
 from tideglass.spark.session.spark_session import LOCAL_CHECKPOINTS
 
@@ -50,6 +51,7 @@ class QueryOptions:
     kafka: options of Spark's Kafka writer, by ordinal of the outputs it writes. interval_seconds: least time
     between two batches. alone: nothing else is run in the session, so what Spark has planned with may end.
     watch: looks on while batches run; None: nobody does.
+    linked: name of the job whose page Spark's UI leads to (`session.page_link`); None where it does not.
     """
 
     checkpoint: str
@@ -58,6 +60,7 @@ class QueryOptions:
     interval_seconds: float = 0.0
     alone: bool = False
     watch: BatchWatch | None = None
+    linked: str | None = None
 
 
 class StopAsked(Exception):
@@ -141,6 +144,8 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
         if options.alone and not planned:
             end_planners(batch.sparkSession)
         planned = True
+        if options.linked is not None:
+            describe_batch(batch.sparkSession, options.linked, batch_id)
         if not options.kafka:
             messages = for_driver(_messages(batch))
             raise_failure(messages)

@@ -42,7 +42,6 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # How often a growing input is looked at when there is nothing new: listing a folder is not free.
     "spark.sql.streaming.pollingDelay": "200ms",
-    "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.metricsEnabled": "false",
 }
@@ -136,17 +135,18 @@ def check_jars(folder: Path, jars: Sequence[Path]) -> None:
 class _Session(threading.Thread):
     """Makes the session of this process, once; callers wait here."""
 
-    def __init__(self, cores: int | None, log: Path | None, libraries: Libraries) -> None:
+    def __init__(self, cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -> None:
         super().__init__(name="tideglass-session", daemon=True)  # an error elsewhere may end the process
         self._cores = cores
         self._log = log
         self._libraries = libraries
+        self._ui = ui
         self._made: SparkSession | None = None
         self._error: Exception | None = None
 
     def run(self) -> None:
         try:
-            self._made = _make(self._cores, self._log, self._libraries)
+            self._made = _make(self._cores, self._log, self._libraries, self._ui)
         except Exception as error:
             self._error = error
 
@@ -162,29 +162,38 @@ _starting: list[_Session] = []
 
 
 def begin_session(
-    cores: int | None = None, log: Path | None = None, libraries: Libraries | None = None
+    cores: int | None = None,
+    log: Path | None = None,
+    libraries: Libraries | None = None,
+    *,
+    ui: bool = False,
 ) -> None:
     """Begin to make the session of `local_session`, which takes seconds, while the caller goes on."""
-    session = _Session(cores, log, libraries or Libraries())
+    session = _Session(cores, log, libraries or Libraries(), ui)
     session.start()
     _starting.append(session)
 
 
 def local_session(
-    cores: int | None = None, log: Path | None = None, libraries: Libraries | None = None
+    cores: int | None = None,
+    log: Path | None = None,
+    libraries: Libraries | None = None,
+    *,
+    ui: bool = False,
 ) -> SparkSession:
     """A session in this process, on `cores` cores (all of them when None).
 
     log: file for what Spark and its workers print; it would otherwise fall between our own lines.
-    libraries: none when None. A session that is begun is waited for; one that is already there is used as it
-    is, except for the settings above.
+    libraries: none when None. ui: Spark serves its own UI, on this machine.
+    A session that is begun is waited for; one that is already there is used as it is, except for the settings
+    above.
     """
     if _starting:
         return _starting.pop().wait()
-    return _make(cores, log, libraries or Libraries())
+    return _make(cores, log, libraries or Libraries(), ui)
 
 
-def _make(cores: int | None, log: Path | None, libraries: Libraries) -> SparkSession:
+def _make(cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -> SparkSession:
     """The session there is, with our settings; else a new one."""
     for name, value in (WORKER_ENVIRONMENT | {"SPARK_LOCAL_IP": "127.0.0.1"}).items():
         os.environ.setdefault(name, value)
@@ -196,6 +205,7 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries) -> SparkSes
         "spark.driver.memory": os.environ.get("TIDEGLASS_DRIVER_MEMORY", "2g"),
         "spark.log.level": "ERROR",
         **SETTINGS,
+        "spark.ui.enabled": str(ui).lower(),
         **libraries.settings(),
     }
     with ExitStack() as opened:
