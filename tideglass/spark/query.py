@@ -47,9 +47,11 @@ class BatchWatch(Protocol):
 class QueryOptions:
     """How a query runs.
 
-    checkpoint: directory of Spark's checkpoint. stop_file: while it exists, no new batch begins.
-    kafka: options of Spark's Kafka writer, by ordinal of the outputs it writes. interval_seconds: least time
-    between two batches. alone: nothing else is run in the session, so what Spark has planned with may end.
+    checkpoint: directory of Spark's checkpoint.
+    stop_file: while it exists, no new batch begins.
+    kafka: options of Spark's Kafka writer, by ordinal of the outputs it writes.
+    interval_seconds: least time between two batches.
+    alone: nothing else is run in the session, so what Spark has planned with may end.
     watch: looks on while batches run; None: nobody does.
     linked: name of the job whose page Spark's UI leads to (`session.page_link`); None where it does not.
     """
