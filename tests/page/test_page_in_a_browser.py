@@ -221,6 +221,11 @@ def test_a_dead_run_is_shown_as_it_was_with_its_error(browser: Browser, tmp_path
             assert tab.text(".state") == "Failed"
             tab.shows(".connection", "not running")
             assert status["error"] in tab.text("#errors")
+            found = [each for each in answer(address, "why")["findings"] if each["severity"] == "problem"]
+            assert any("killed" in each["text"] for each in found)
+            for each in found[:3]:
+                tab.shows("#why", each["text"])
+                tab.shows("#why", each["remedy"])
             assert tab.facts(".tiles")["events"] == spaced(status["events"])
             assert tab.rows("#recovery table")[0][1] == "killed"
             assert "No run is under way" in tab.text("#batches")
@@ -233,7 +238,7 @@ def test_a_replay_shows_how_far_it_is_and_when_it_is_done(browser: Browser, tmp_
         write_query(directory)
         with served(directory.path) as address:
             now = answer(address, "status")["catching_up"]
-            with opened(browser, address) as tab:
+            with opened(browser, address, reduced_motion="reduce") as tab:
                 assert tab.page.locator("progress").get_attribute("value") == str(now["share"])
                 facts = tab.facts("#recovery")
                 assert facts["read"] == f"{now['share'] * 100:.0f} %"
@@ -261,6 +266,34 @@ def test_what_is_not_there_is_no_data(browser: Browser, tmp_path: Path):
                     assert word not in text
                 assert "no data" in text
                 assert tab.facts(".tiles")["watermark delay"] == "no data"
+
+
+TEXTS: dict[str, dict[float | None, str]] = {
+    "duration": {
+        None: "no data",
+        float("nan"): "no data",
+        0: "0 s",
+        0.004: "4 ms",
+        5: "5 s",
+        7.26: "7.3 s",
+        -61: "−61 s",
+        120: "2 min",
+        3599.6: "1 h",
+        3725: "1 h 2 min",
+        86_400 * 1.5: "1 d 12 h",
+        86_400 * 800: "2 y 70 d",
+    },
+    "count": {None: "no data", float("inf"): "no data", 0: "0", 1234: "1\u202f234", 12_345_678: "12.3 M"},
+    "rate": {None: "no data", 0: "0/s", 2.25: "2.3/s", 1500: "1\u202f500/s", 0.01: "36/h"},
+    "bytes": {None: "no data", 999: "999 B", 4_300_000_000: "4.3 GB"},
+    "percent": {None: "no data", 0.333: "33 %"},
+}
+
+
+def test_numbers_are_short_texts_and_what_is_no_number_is_no_data(browser: Browser, live: str):
+    with opened(browser, live) as tab:
+        for name, examples in TEXTS.items():
+            assert tab.check("formatted", name, list(examples)) == list(examples.values())
 
 
 def test_an_index_leads_to_every_job_of_a_folder(browser: Browser, tmp_path: Path):

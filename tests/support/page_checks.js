@@ -72,6 +72,10 @@
       Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
       document.dispatchEvent(new Event("visibilitychange"));
     },
+    formatted: async (name, values) => {
+      const formats = await import("/static/js/format.js");
+      return values.map((each) => formats[name](each));
+    },
     /** What the page makes of the answers of the server for its picture: columns by name. */
     drawn: async () => {
       const { History } = await import("/static/js/model.js");

@@ -136,7 +136,7 @@ export function delaysCard(model, ui, delays, set) {
   };
   const labelled = height * ROW_PX <= MOST_PX;
   const body = html`
-    <p class="readout" id="delays-readout" aria-live="polite">${drawable ? readout(delays, ui, model.nowMs) : NO_DATA}</p>
+    <p class="readout" id="delays-readout" aria-live=${ui.cell ? "polite" : "off"}>${drawable ? readout(delays, ui, model.nowMs) : NO_DATA}</p>
     ${drawable
       ? html`<div class="heat">
           ${labelled

@@ -241,7 +241,7 @@ export function diagramCard(model, ui, set, places) {
   const body = html`
     ${nodes.length ? drawing(nodes, places.place(nodes, ui.narrow), model, ui, set, holder) : html`<p class="empty">${NO_DATA}: no step has reported yet</p>`}
     <div class="pair">
-      <div id="node-details" aria-live="polite">${details(node, model)}</div>
+      <div id="node-details">${details(node, model)}</div>
       ${queryPane(model, node)}
     </div>
     ${ui.physical ? keyGroups(model) : ""}

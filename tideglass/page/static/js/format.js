@@ -30,16 +30,18 @@ export function duration(seconds) {
   if (s === 0) return "0 s";
   if (s < 0.0995) return `${sign}${Math.max(1, Math.round(s * 1000))} ms`;
   if (s < 9.95) return `${sign}${Number(s.toFixed(1))} s`;
-  if (s < 119.5) return `${sign}${Math.round(s)} s`;
+  const whole = Math.round(s);
+  if (whole < 120) return `${sign}${whole} s`;
   const pairs = [["y", 31_557_600], ["d", 86_400], ["h", 3600], ["min", 60]];
   for (const [at, [unit, length]] of pairs.entries()) {
-    if (s < length) continue;
-    const whole = Math.floor(s / length);
+    if (whole < length) continue;
     const [next, nextLength] = pairs[at + 1] ?? ["s", 1];
-    const rest = Math.round((s - whole * length) / nextLength);
-    return `${sign}${whole} ${unit}${rest ? ` ${rest} ${next}` : ""}`;
+    const total = Math.round(whole / nextLength) * nextLength;
+    const first = Math.floor(total / length);
+    const rest = Math.round((total - first * length) / nextLength);
+    return `${sign}${first} ${unit}${rest ? ` ${rest} ${next}` : ""}`;
   }
-  return `${sign}${Math.round(s)} s`;
+  return `${sign}${whole} s`;
 }
 
 /** HH:MM:SS in UTC; with the date where it is not the day of `besideMs`; with milliseconds where asked. */

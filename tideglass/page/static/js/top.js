@@ -107,7 +107,7 @@ export function whyPart(model) {
         : ""}
     `;
   }
-  return html`<section id="why" class=${why && !why.healthy ? "why wrong" : "why"} aria-labelledby="why-title" aria-live="polite">
+  return html`<section id="why" class=${why && !why.healthy ? "why wrong" : "why"} aria-labelledby="why-title" aria-live=${why && !why.healthy ? "polite" : "off"}>
     <h2 id="why-title" class="unseen">Why</h2>
     ${body}
   </section>`;

@@ -9,6 +9,7 @@ const CLOSED = 5;
 const COMING = 4;
 const MOST_LANES = 8;
 const LANE_PX = 20;
+const MOST_PANES = 80;
 
 /** Rows a step has emitted when its watermark passed `endMs`: {rows, atMs, together: closings at once}; null: unknown. */
 export function emittedAt(samples, operator, endMs, hopMs) {
@@ -67,6 +68,23 @@ export function windowsOf(step, outline, samples, newestEventMs, alone = true) {
   return found;
 }
 
+/** Length of the pieces that overlapping windows share; null where they do not overlap. */
+export function paneSeconds(outline) {
+  if (!outline.hop_seconds || outline.hop_seconds === outline.size_seconds) return null;
+  let [a, b] = [Math.round(outline.size_seconds * 1000), Math.round(outline.hop_seconds * 1000)];
+  while (b) [a, b] = [b, a % b];
+  return a / 1000;
+}
+
+function panes(outline, from, to, x, bottom) {
+  const paneMs = (paneSeconds(outline) ?? 0) * 1000;
+  if (!paneMs || (to - from) / paneMs > MOST_PANES) return "";
+  const first = outline.aligned_at_ms + Math.ceil((from - outline.aligned_at_ms) / paneMs) * paneMs;
+  const marks = [];
+  for (let at = first; at <= to; at += paneMs) marks.push(svg`<line class="pane" x1=${x(at)} x2=${x(at)} y1=${bottom - 2} y2=${bottom + 3}></line>`);
+  return marks;
+}
+
 function bars(step, outline, windows, newestEventMs, width) {
   const mark = instant(step.input_watermark_ms);
   // Where an event decides the end, a window is drawn up to the newest one.
@@ -97,7 +115,7 @@ function bars(step, outline, windows, newestEventMs, width) {
         <rect class=${`window ${each.state}${each.isOpenEnded ? " open-ended" : ""}`} x=${left + 1} y=${y} width=${Math.max(2, right - left - 2)} height=${LANE_PX - 4} rx="3"></rect>
         ${wide ? svg`<text class=${`in-window ${each.state}`} x=${(left + right) / 2} y=${y + 12} text-anchor="middle">${words}</text>` : ""}</g>`;
     })}
-    ${label(mark, "watermark", 11)} ${newestEventMs !== null && newestEventMs <= to ? label(newestEventMs, "event", bottom + 12) : ""}
+    ${panes(outline, from, to, x, bottom)} ${label(mark, "watermark", 11)} ${newestEventMs !== null && newestEventMs <= to ? label(newestEventMs, "event", bottom + 12) : ""}
     <text class="axis" x="6" y=${bottom + 29}>${clock(from, mark)}</text>
     <text class="axis" x=${width - 6} y=${bottom + 29} text-anchor="end">${clock(to, mark)}</text>
   </svg>`;
@@ -123,7 +141,8 @@ export function windowsCard(model, ui) {
     const mark = instant(step.input_watermark_ms);
     const next = windows.find((each) => each.state === "closing");
     const caption = next && mark !== null ? `the next closes in ${duration((next.endMs - mark) / 1000)} of event time` : `input watermark ${watermarkText(step.input_watermark_ms, model.nowMs)}`;
-    return html`<h3 class="axis-title">${step.step} <small>${outline.text} · ${caption}</small></h3>
+    const pane = paneSeconds(outline);
+    return html`<h3 class="axis-title">${step.step} <small>${outline.text}${pane ? `, of panes of ${duration(pane)}` : ""} · ${caption}</small></h3>
       ${bars(step, outline, windows, newestEventMs, width)}
       ${windows.length ? html`<details>
         <summary>as a table</summary>
