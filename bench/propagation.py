@@ -105,6 +105,10 @@ class ChainRun:
         self._wait(lambda: len(self._of(window)) >= KEYS, f"rows of second {window}", limit_seconds)
         return max(self._of(window))
 
+    def closed(self, window: int) -> bool:
+        """Whether all rows of some window before this one were printed: the job has started."""
+        return any(len(self._of(before)) >= KEYS for before in range(window))
+
     def _of(self, window: int) -> list[float]:
         """When the rows of the window that begins with a second of the first hour were printed."""
         found: list[float] = []
@@ -157,13 +161,14 @@ def warmed(run: ChainRun, folder: Path, limit_seconds: float) -> int:
     some, so a window may get no rows. Raises RunFailed when none does in time.
     """
     until = time.monotonic() + limit_seconds
-    window = closed = 0
+    window = steady = 0
     put(folder, window)
-    while closed < WARMING:
+    while steady < WARMING:
         put(folder, window + 1)
+        wait_seconds = limit_seconds / 2 if run.closed(window) else STARTING_SECONDS
         try:
-            run.rows_of(window, STARTING_SECONDS)
-            closed += 1
+            run.rows_of(window, wait_seconds)
+            steady += 1
         except RunFailed:
             if run.ended or time.monotonic() > until:
                 raise

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from support.harness import Inputs, Manner, Played, compiled_for, play
 from support.watermark_laws import reported
 from tideglass.connect.reference.references import InlineReferences
@@ -13,7 +15,8 @@ from tideglass.engine.exchange import RowSink
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.engine.messages import WATERMARKS, Kind, Message
 from tideglass.engine.reports import STAGE_REPORT, Component, Hold, OperatorReport
-from tideglass.ingress.reports import BatchReports, HeldBy
+from tideglass.engine.stage import Stage
+from tideglass.ingress.reports import PARTITION_REPORT, BatchReports, HeldBy
 from tideglass.local import LocalDriver, PartitionBatch
 from tideglass.operators.state.store import MemoryState
 from tideglass.plan.topology import (
@@ -232,6 +235,60 @@ def test_reference_data_that_is_not_there_yet_is_an_external_input_that_is_held(
         Component.EXTERNAL_INPUT,
         "waits for the first snapshot of reference data r",
     )
+
+
+# ---------------------------------------------------------------- what a report costs
+
+JOINED = "ON x.k = y.k AND DATEDIFF(minute, x, y) BETWEEN 0 AND 5"
+STATEFUL = {
+    "hopping": "SELECT COUNT(*) AS n FROM x TIMESTAMP BY t GROUP BY HoppingWindow(minute, 10, 5)",
+    "sliding": "SELECT COUNT(*) AS n FROM x TIMESTAMP BY t GROUP BY SlidingWindow(minute, 5)",
+    "session": "SELECT COUNT(*) AS n FROM x TIMESTAMP BY t GROUP BY SessionWindow(minute, 3, 60)",
+    "join": f"SELECT x.k FROM x TIMESTAMP BY t LEFT JOIN y TIMESTAMP BY t {JOINED}",
+    "analytic": "SELECT LAG(k) OVER (LIMIT DURATION(minute, 9)) AS before FROM x TIMESTAMP BY t",
+    "pattern": (
+        "SELECT * FROM x TIMESTAMP BY t MATCH_RECOGNIZE (LIMIT DURATION(minute, 10) PARTITION BY k "
+        "MEASURES Last(B.k) AS k AFTER MATCH SKIP TO NEXT ROW "
+        "PATTERN (A B*) DEFINE A AS A.k = 'a', B AS B.k = 'a') AS m"
+    ),
+}
+
+
+@pytest.mark.parametrize("query", STATEFUL.values(), ids=STATEFUL)
+def test_no_row_is_read_and_nothing_is_written_for_a_report(
+    query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = Stage.reports
+
+    def refused(*_: Any) -> None:
+        raise AssertionError("a report looks at small values of the state alone")
+
+    def watched(*arguments: Any) -> Any:
+        with monkeypatch.context() as patched:
+            for name in ("append", "read", "take", "put"):
+                patched.setattr(MemoryState, name, refused)
+            return reports(*arguments)
+
+    monkeypatch.setattr(Stage, "reports", watched)
+    inputs = {"x": events("12:01:00", "12:03:00", "12:07:00"), "y": events("12:02:00", "12:07:00")}
+    played = played_once(query, inputs)
+    holds = [
+        hold
+        for operators in reported(played.reports[-1]).values()
+        for each in operators.values()
+        for hold in each.holds
+    ]
+    assert any(hold.component is Component.STATE for hold in holds)
+
+
+def test_the_report_of_a_partition_stays_small_however_many_substreams_there_are() -> None:
+    query = "SELECT k, COUNT(*) AS c FROM x TIMESTAMP BY t OVER k GROUP BY k, TumblingWindow(minute, 5)"
+    rows = [
+        {"t": at(f"12:{n % 60:02}:00"), "k": f"device {n}", "_arrival": at("12:59:00")} for n in range(1000)
+    ]
+    (partition,) = played_once(query, {"x": rows}).reports[-1].partitions
+    assert partition.readers[0].substreams_ahead == 1000
+    assert len(PARTITION_REPORT.body(partition)) < 6000
 
 
 # ---------------------------------------------------------------- senders
