@@ -13,6 +13,7 @@ from support.times import ticks_of
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.job.diagnosis.diagnose import diagnose_directory
 from tideglass.job.diagnosis.finding import Diagnosis, Severity
+from tideglass.job.report.status import read_status
 
 
 def test_5_an_event_far_in_the_future_makes_all_later_ones_late(tmp_path: Path, clock: Clock) -> None:
@@ -157,3 +158,37 @@ def test_9_a_large_window_that_is_not_due_yet(tmp_path: Path, clock: Clock) -> N
     assert due.due_ticks % (7 * 24 * 3600 * TICKS_PER_SECOND) == ticks_of("2026-01-05T00:00:00Z") % (
         7 * 24 * 3600 * TICKS_PER_SECOND
     )
+
+
+def test_the_chain_goes_through_every_stage(tmp_path: Path, clock: Clock) -> None:
+    query = """
+    WITH perDevice AS (
+        SELECT device, COUNT(*) AS n FROM events TIMESTAMP BY t GROUP BY device, TumblingWindow(second, 10)
+    )
+    SELECT n, COUNT(*) AS devices INTO spread FROM perDevice GROUP BY n, TumblingWindow(minute, 1)
+    """
+    finding = the("IDLE_PARTITION", of_minutes(Folder(tmp_path, query), clock, 2, minutes=3))
+    chain = "output spread ← spread (tumbling window) ← perDevice (tumbling window) ← input events"
+    assert finding.evidence[0] == chain
+    held = [line for line in finding.evidence if "holds open windows" in line]
+    assert [line.partition(" ")[0] for line in held] == ["spread", "perDevice"]
+    assert re.search(r"\(stage 2, key group \d\)$", held[0])
+    assert re.search(r"\(stage 1, key group \d\)$", held[1])
+
+
+def test_files_without_times_of_arrival_wait_for_their_end(tmp_path: Path, clock: Clock) -> None:
+    project = Folder(tmp_path, COUNTS, 5, arrival=None)
+    project.put(0, minute(clock))
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.report()
+        found = diagnose_directory(run.directory)
+        status = read_status(run.directory)
+    assert status is not None
+    assert [each.watermark for each in status.inputs] == [None], "no datetime names it"
+    finding = the("NO_ARRIVAL_TIMES", found)
+    assert (finding.output, finding.severity) == ("counts", Severity.PROBLEM)
+    assert "run with --once" in finding.remedy
+    with RunInProcess(project.job(once=True, fresh=True)) as run:
+        run.batches()
+    assert diagnose_directory(run.directory).healthy

@@ -23,6 +23,7 @@ LOOKS: tuple[Look, ...] = (
     input_causes.refused,
     input_causes.dropped,
     watermark_causes.future_events,
+    watermark_causes.no_arrival_times,
     watermark_causes.idle_partitions,
     work_causes.memory,
     work_causes.growing_backlog,

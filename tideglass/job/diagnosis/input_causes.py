@@ -59,7 +59,7 @@ def idle_input(facts: JobFacts) -> Iterator[Finding]:
         if not partitions or not all(each.events and each.last_event for each in partitions):
             continue
         idle_seconds = min(facts.idle_seconds(each) for each in partitions)
-        held = late_ticks is None and has_time_policies(facts)
+        held = late_ticks is None and all(each.held_by == "event time" for each in partitions)
         if idle_seconds < (IDLE_INPUT_SECONDS if not held else IDLE_INPUT_SECONDS / 3):
             continue
         newest_ticks = max(wall_ticks(each.last_event) or 0 for each in partitions)

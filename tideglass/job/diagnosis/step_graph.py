@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
+from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS
 from tideglass.job.report.status import HolderStatus, StepStatus
 
 
@@ -103,5 +103,5 @@ def known_ticks(ticks: int | None) -> int:
 
 
 def is_moment(ticks: int | None) -> bool:
-    """Whether a watermark is a time: known, and not the end of the input."""
-    return ticks is not None and BEFORE_ALL_TICKS < ticks < AFTER_ALL_TICKS
+    """Whether a watermark is a datetime: known, and not the end of the input."""
+    return ticks is not None and ORIGIN_TICKS <= ticks <= LAST_TICKS

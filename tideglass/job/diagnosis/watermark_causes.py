@@ -197,14 +197,15 @@ def stopped_substreams(facts: JobFacts) -> Iterator[Finding]:
     if facts.is_over or not facts.status.substreams:
         return
     by_reader: dict[tuple[str, int], list[int]] = {}
-    for each in facts.status.substreams:
+    substreams = [each for each in facts.status.substreams if is_moment(each.watermark_ticks)]
+    for each in substreams:
         by_reader.setdefault((each.input, each.reader), []).append(each.watermark_ticks)
     late_ticks = None if facts.settings is None else facts.settings.late_ticks
     for (name, reader), watermarks in by_reader.items():
         newest_ticks = max(watermarks)
         slow = [
             each
-            for each in facts.status.substreams
+            for each in substreams
             if (each.input, each.reader) == (name, reader)
             and newest_ticks - each.watermark_ticks >= SUBSTREAM_SECONDS * TICKS_PER_SECOND
         ]
@@ -237,6 +238,30 @@ def stopped_substreams(facts: JobFacts) -> Iterator[Finding]:
             "if the sender is gone for good, set a late tolerance as large as substreams may lie apart"
             if late_ticks is None
             else "",
+        )
+
+
+def no_arrival_times(facts: JobFacts) -> Iterator[Finding]:
+    """Local files without times of arrival: no tolerance holds for them; only their end moves a watermark."""
+    waits = not facts.is_over and facts.settings is not None and not has_time_policies(facts)
+    if not waits or not any(each.events and each.watermark_ticks is None for each in facts.status.inputs):
+        return
+    for output in [each for each in facts.outputs if not facts.status.rows.get(each)]:
+        names = [name for name in facts.streams if any(each.events for each in facts.partitions(name))]
+        yield Finding(
+            "NO_ARRIVAL_TIMES",
+            output,
+            Severity.PROBLEM,
+            f"output {output} has had no row yet: {list_text(names)} {'is' if len(names) == 1 else 'are'} "
+            "read from local files without times of arrival, to which no tolerance applies, so the "
+            "watermark moves only when the input ends",
+            tuple(
+                f"partition {each.partition} of {each.input}: {count_text(each.events, 'event')}, "
+                "no watermark"
+                for each in facts.status.inputs[:3]
+            ),
+            "run with --once, so that the input ends; or name the field with the times of arrival: "
+            f"--input {names[0]}=PATH,arrival=FIELD, or ArrivalTimeField in the project",
         )
 
 
