@@ -169,3 +169,18 @@ def test_a_number_that_is_none_is_refused(job: JobDirectory):
     for text in ("x", "nan", "-1", "1e300", ""):
         response = client(job).get("/api/job/heat/history", params={"since_ms": text})
         assert (response.status_code, code(response)) == (400, "NO_NUMBER")
+
+
+def test_a_fault_of_the_page_says_nothing_of_itself_and_has_the_headers(
+    job: JobDirectory, monkeypatch: pytest.MonkeyPatch
+):
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("tideglass.page.application.jobs_answer", fails)
+    page = Page(JobTable(directory=job))
+    found = TestClient(application(page, Access()), "http://127.0.0.1:8470", raise_server_exceptions=False)
+    response = found.get("/api/jobs")
+    assert (response.status_code, code(response)) == (500, "FAULT")
+    assert "secret" not in response.text
+    assert "default-src 'self'" in response.headers["content-security-policy"]

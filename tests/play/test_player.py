@@ -16,6 +16,7 @@ from tideglass.page.playground_routes import PLAY_PATH
 from tideglass.play.attempt import Attempt, Playground
 from tideglass.play.player import MOST_WAITING, Player, TooManyAttempts
 from tideglass.play.playgrounds import example
+from tideglass.play.worker import outcome_of
 
 ENDLESS = {
     "endless": "function main(x) { while (true) {} }",
@@ -120,3 +121,13 @@ def test_post_is_taken_in_play_mode_and_at_that_address_only(page: TestClient):
     plain = TestClient(application(Page(JobTable()), Access()), base_url="http://127.0.0.1:8470")
     assert plain.post("/api/play", json={}).status_code == 405
     assert plain.get("/api/playground").status_code == 404
+
+
+def test_a_fault_of_the_engine_is_a_problem_that_is_named(monkeypatch: pytest.MonkeyPatch):
+    def fails(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("tideglass.play.worker.play", fails)
+    attempt = Attempt("SELECT a INTO o FROM i", "{}")
+    (problem,) = outcome_of(Playground("test", attempt), attempt).problems
+    assert (problem.code, problem.message) == ("FAULT", "the engine failed: RuntimeError: broken")

@@ -75,6 +75,10 @@ def launch(arguments: Sequence[str], folder: Path) -> None:
     lines = [state_line(status), status.cause]
     if status.catching_up is not None:
         lines.append(catch_up_line(status.catching_up))
+    with directory.log.open("rb") as log:
+        log.seek(began)
+        printed = log.read().decode(errors="replace").splitlines()
+    lines += [line for line in printed if line.startswith(("page: ", "metrics at "))]
     print_lines([*lines, f"log: {directory.log}"])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -45,10 +45,16 @@ def now_ms() -> float:
     return time.time() * 1000
 
 
-def jobs_answer(jobs: Mapping[str, JobDirectory], *, many: bool, play: bool) -> dict[str, Any]:
+def jobs_answer(
+    jobs: Mapping[str, JobDirectory],
+    *,
+    many: bool,
+    play: bool,
+    status_of: Callable[[JobDirectory], Status | None] = read_status,
+) -> dict[str, Any]:
     """The index: every job with its state and delay."""
     return {
-        "jobs": [_index_entry(name, directory) for name, directory in jobs.items()],
+        "jobs": [_index_entry(name, directory, status_of(directory)) for name, directory in jobs.items()],
         "many": many,
         "play": play,
         "version": _version(),
@@ -56,8 +62,7 @@ def jobs_answer(jobs: Mapping[str, JobDirectory], *, many: bool, play: bool) -> 
     }
 
 
-def _index_entry(name: str, directory: JobDirectory) -> dict[str, Any]:
-    status = read_status(directory)
+def _index_entry(name: str, directory: JobDirectory, status: Status | None) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": name, "job": None, "state": None, "alive": is_alive(directory)}
     if status is None:
         return entry
@@ -80,16 +85,13 @@ def is_alive(directory: JobDirectory) -> bool:
     return running(directory) is not None
 
 
-def status_answer(directory: JobDirectory) -> dict[str, Any]:
-    """The status, and whether a process runs the job now. Raises NoAnswer for a job that has left none."""
-    status = read_status(directory)
-    if status is None:
-        raise NoAnswer(
-            "NO_STATUS",
-            "this job has left no status that can be read",
-            "a run writes one when it starts; a run under way writes it anew every two seconds",
-        )
-    return shown_status(status, alive=is_alive(directory))
+def no_status() -> NoAnswer:
+    """The refusal for a job that has left no status."""
+    return NoAnswer(
+        "NO_STATUS",
+        "this job has left no status that can be read",
+        "a run writes one when it starts; a run under way writes it anew every two seconds",
+    )
 
 
 def shown_status(status: Status, *, alive: bool) -> dict[str, Any]:

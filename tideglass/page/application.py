@@ -12,13 +12,13 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from tideglass.job.directory import JobDirectory
-from tideglass.job.report.status import Status, read_status
+from tideglass.job.report.status import Status
 from tideglass.page.answers import (
     NoAnswer,
     jobs_answer,
@@ -34,7 +34,7 @@ from tideglass.page.job_table import JobTable
 from tideglass.page.json_response import json_response
 from tideglass.page.playground_routes import PLAY_INDEX, playground_routes
 from tideglass.page.static_files import INDEX, static_files
-from tideglass.page.status_feed import StatusBodies, StatusFeed, TooManyListeners
+from tideglass.page.status_feed import StatusCache, StatusFeed, TooManyListeners
 from tideglass.play.player import Player, TooManyAttempts
 
 #: Of a history, unless more or fewer are asked for: a chart has no more columns.
@@ -56,7 +56,7 @@ class Page:
     table: JobTable
     run: JobDirectory | None = None
     player: Player | None = None
-    newest: StatusBodies = field(default_factory=StatusBodies)
+    newest: StatusCache = field(default_factory=StatusCache)
     feed: StatusFeed = field(init=False)
     started_seconds: float = field(default_factory=time.time)
 
@@ -73,8 +73,8 @@ class Page:
         return directory
 
 
-def application(page: Page, access: Access) -> Starlette:
-    """The page, behind its guard."""
+def application(page: Page, access: Access) -> ASGIApp:
+    """The page, behind its guard: what is refused, or fails, has its headers too."""
     files = static_files()
 
     def index(request: Request) -> Response:
@@ -92,7 +92,12 @@ def application(page: Page, access: Access) -> Starlette:
 
     def jobs(_: Request) -> Response:
         return json_response(
-            jobs_answer(page.table.jobs(), many=page.table.many, play=page.player is not None)
+            jobs_answer(
+                page.table.jobs(),
+                many=page.table.many,
+                play=page.player is not None,
+                status_of=page.newest.status,
+            )
         )
 
     def status(request: Request) -> Response:
@@ -131,7 +136,7 @@ def application(page: Page, access: Access) -> Starlette:
     def metrics(_: Request) -> Response:
         from tideglass.telemetry.prometheus import CONTENT_TYPE, exposition
 
-        return Response(exposition(*statuses(page.table)), headers={"content-type": CONTENT_TYPE})
+        return Response(exposition(*statuses(page)), headers={"content-type": CONTENT_TYPE})
 
     def health(request: Request, checks: Any) -> Response:
         code, content = health_answer(checks, named=request.scope["tideglass.admitted"])
@@ -155,9 +160,8 @@ def application(page: Page, access: Access) -> Starlette:
     ]
     if page.player is not None:
         routes += playground_routes(page.player, lambda request: static(request, PLAY_INDEX))
-    return Starlette(
+    app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, access=access)],
         exception_handlers={
             NoAnswer: _no_answer,
             TooManyListeners: _too_many,
@@ -166,14 +170,15 @@ def application(page: Page, access: Access) -> Starlette:
             Exception: _failed,
         },
     )
+    return Guard(app, access)
 
 
-def statuses(table: JobTable) -> Iterator[Status]:
+def statuses(page: Page) -> Iterator[Status]:
     """The newest status of every job, under the name its addresses have where there are many."""
-    for name, directory in table.jobs().items():
-        status = read_status(directory)
+    for name, directory in page.table.jobs().items():
+        status = page.newest.status(directory)
         if status is not None:
-            yield replace(status, job=name) if table.many else status
+            yield replace(status, job=name) if page.table.many else status
 
 
 def _number(request: Request, name: str) -> float | None:

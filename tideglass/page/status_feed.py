@@ -15,7 +15,8 @@ from starlette.concurrency import run_in_threadpool
 
 from tideglass.core.errors import TideglassError
 from tideglass.job.directory import JobDirectory
-from tideglass.page.answers import NoAnswer, is_alive, now_ms, status_answer
+from tideglass.job.report.status import Status, read_status
+from tideglass.page.answers import NoAnswer, is_alive, no_status, now_ms, shown_status
 from tideglass.page.json_response import body_of
 
 #: The status is written every two seconds, and after every batch.
@@ -40,23 +41,45 @@ def signature_of(directory: JobDirectory) -> Signature:
         return None
 
 
-class StatusBodies:
-    """The status of a job as the page sends it, made anew only when its file has changed; for any thread."""
+@dataclass(slots=True)
+class _ReadStatus:
+    """The status of a job as it was read; body: as the page sends it, None until it is asked for."""
+
+    signature: Signature
+    status: Status | None
+    body: bytes | None = None
+
+
+class StatusCache:
+    """The newest status of each job, read anew only when its file has changed; for any thread."""
 
     def __init__(self) -> None:
-        self._made: dict[JobDirectory, tuple[Signature, bytes]] = {}
+        self._found: dict[JobDirectory, _ReadStatus] = {}
         self._lock = threading.Lock()
+
+    def status(self, directory: JobDirectory) -> Status | None:
+        """The status; None for a job that has left none."""
+        return self._known(directory).status
 
     def body(self, directory: JobDirectory) -> bytes:
         """The status as JSON, with the clock of now. Raises NoAnswer for a job that has left none."""
-        signature = signature_of(directory)
+        known = self._known(directory)
+        if known.body is None:
+            if known.status is None:
+                raise no_status()
+            alive = known.signature is not None and known.signature[3]
+            known.body = body_of(shown_status(known.status, alive=alive))
+        return b'{"now_ms":%.3f,' % now_ms() + known.body[1:]
+
+    def _known(self, directory: JobDirectory) -> _ReadStatus:
+        signature = signature_of(directory)  # before the file is read: it may change meanwhile
         with self._lock:
-            made = self._made.get(directory)
-        if made is None or made[0] != signature:
-            made = (signature, body_of(status_answer(directory)))
+            known = self._found.get(directory)
+        if known is None or known.signature != signature:
+            known = _ReadStatus(signature, read_status(directory))
             with self._lock:
-                self._made[directory] = made
-        return b'{"now_ms":%.3f,' % now_ms() + made[1][1:]
+                self._found[directory] = known
+        return known
 
 
 class TooManyListeners(TideglassError):
@@ -83,7 +106,7 @@ class StatusFeed:
 
     def __init__(
         self,
-        newest: StatusBodies,
+        newest: StatusCache,
         look_seconds: float = LOOK_SECONDS,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:

@@ -12,11 +12,13 @@ import json
 import resource
 import sys
 
-from tideglass.play.attempt import ATTEMPT, OUTCOME, PLAYGROUND
+from tideglass.play.attempt import ATTEMPT, OUTCOME, PLAYGROUND, Attempt, Outcome, Playground, Problem
 from tideglass.play.playing import play
 
 #: Beside what the process holds once all is imported; an attempt beyond it fails.
 _MEGABYTES = 1024
+#: Longer texts of errors are for logs.
+_MOST_CHARACTERS = 2_000
 
 
 def main() -> None:
@@ -30,8 +32,19 @@ def main() -> None:
         if kind == b"P":
             playground = PLAYGROUND.of_plain(content)
         elif playground is not None:
-            answers.write(OUTCOME.body(play(playground, ATTEMPT.of_plain(content))) + b"\n")
+            answers.write(OUTCOME.body(outcome_of(playground, ATTEMPT.of_plain(content))) + b"\n")
             answers.flush()
+
+
+def outcome_of(playground: Playground, attempt: Attempt) -> Outcome:
+    """What becomes of an attempt; a fault of the engine is a problem like any other."""
+    try:
+        return play(playground, attempt)
+    except MemoryError:
+        return Outcome(problems=(Problem("TOO_MUCH", "it takes too much memory", "try fewer events"),))
+    except Exception as error:
+        words = f"the engine failed: {type(error).__name__}: {error}"[:_MOST_CHARACTERS]
+        return Outcome(problems=(Problem("FAULT", words, "this is a fault of tideglass; please report it"),))
 
 
 def _limit_memory() -> None:

@@ -235,14 +235,19 @@ class HistoryWriter:
 def read_history(directory: JobDirectory, after_ms: int | None = None) -> tuple[HistorySample, ...]:
     """The samples of all runs, oldest first; none of a job without a history.
 
-    after_ms: only those that are later. Lines that are no whole sample are left out.
+    after_ms: only those behind the newest one that is not later; no line before that one is decoded, since a
+        page asks every two seconds.
+    Lines that are no whole sample are left out.
     """
     found: list[HistorySample] = []
-    for line in _whole_lines(directory.history).splitlines():
+    for line in reversed(_whole_lines(directory.history).splitlines()):
         sample = sample_of_line(line)
-        if sample is not None and (after_ms is None or sample.at_ms > after_ms):
-            found.append(sample)
-    return tuple(found)
+        if sample is None:
+            continue
+        if after_ms is not None and sample.at_ms <= after_ms:
+            break
+        found.append(sample)
+    return tuple(reversed(found))
 
 
 def sample_of_line(line: bytes) -> HistorySample | None:
