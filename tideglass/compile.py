@@ -14,6 +14,7 @@ from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, Source, Span, TideglassError
 from tideglass.lang.parser import parse
 from tideglass.plan.chosen_timestamps import with_output_timestamps
+from tideglass.plan.early_panes import with_early_panes
 from tideglass.plan.nodes import Plan
 from tideglass.plan.placement import place
 from tideglass.plan.source_watermarks import with_source_watermarks
@@ -94,6 +95,7 @@ def bind_query(
     script = parse(source)
     bound = bind(script, source, inputs, settings.compatibility_level, functions or {}, outputs)
     plan = with_output_timestamps(bound.plan, dict(settings.output_timestamps))
+    plan = with_early_panes(plan, dict(settings.early_panes))
     steps = {step.name.text: step.span for step in script.steps}
     return BoundQuery(source, plan, functions or {}, bound.warnings, steps)
 

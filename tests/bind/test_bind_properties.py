@@ -14,7 +14,7 @@ from support.cases import case_paths, load
 from support.depth import depth
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, QueryError
-from tideglass.core.types import ORDER_COLUMNS, PAYLOAD, WINDOW_ID
+from tideglass.core.types import ORDER_COLUMNS, PANE, PAYLOAD, WINDOW_ID
 from tideglass.plan.expressions import Expr, references
 from tideglass.plan.nodes import (
     Aggregate,
@@ -100,6 +100,7 @@ def readable(node: Node) -> set[str]:
     engine = {
         *ORDER_COLUMNS,
         *([PAYLOAD] if node.open else []),
+        PANE,
         *([WINDOW_ID] if has_window_ids(node) else []),
     }
     return {*node.columns, *engine}

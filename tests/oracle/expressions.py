@@ -465,7 +465,9 @@ class GroupScope(Scope):
         end: int,
         window: Window,
         aliases: dict[str, n.Expr] | None = None,
+        pane: str = "final",
     ):
+        self.pane = pane
         first = members[0]
         super().__init__(first.sources, end, first.order, first.level)
         self.members, self.end, self.window, self.aliases = members, end, window, aliases or {}
@@ -478,6 +480,8 @@ class GroupScope(Scope):
         if isinstance(expr, n.CallExpr) and [p.text.lower() for p in expr.prefix] == ["system"]:
             if expr.name.text.lower() == "timestamp":
                 return True, Instant(self.end)  # also when it is a key
+            if expr.name.text.lower() == "pane":
+                return True, self.pane
             if expr.name.text.lower() == "window":
                 return True, {"Id": self.window.id}
         meaning = canonical(expr, self.names)

@@ -6,7 +6,7 @@ Slow and obvious on purpose; it shares nothing with the engine but the parser an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tideglass.core.errors import Source
@@ -61,6 +61,29 @@ def run(
     return Interpreter(parse(Source(query)), inputs, reference or {}, Settings.read(settings)).outputs()
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What the settings choose for a step: what stamps its rows (11.4), percentages of early panes (11.6)."""
+
+    stamp: str = ""
+    percents: tuple[int, ...] = ()
+
+    def panes_of(self, end: int, members: list[Scope]) -> list[tuple[str, list[Scope]]]:
+        """The panes of a group of a window, each with the rows it has: an early one has those that arrived
+        before the watermark at its percentage was past the end; without any there is no such pane."""
+        early = [
+            (f"early {percent}", [member for member in members if early_of(member)[percent] <= end])
+            for percent in self.percents
+        ]
+        return [(text, rows) for text, rows in [*early, ("final", members)] if rows]
+
+
+def early_of(scope: Scope) -> dict[int, int]:
+    """The watermarks that the event of a scope met, if it is of one event."""
+    rows = [bound.row for bound in scope.sources if bound.row is not None]
+    return rows[0].early if len(rows) == 1 and not isinstance(scope, GroupScope) else {}
+
+
 class Interpreter:
     """One run of one script."""
 
@@ -86,20 +109,23 @@ class Interpreter:
         found: dict[str, list[Row]] = {}
         for statement in self.script.statements:
             name = output_name(statement) or "output"
-            stamp = self.stamp(f"into {name}") or ("" if lookup(self.steps, name) else self.stamp(name))
-            found.setdefault(lookup(found, name) or name, []).extend(self.query(statement, stamp))
+            chosen = self.chosen(f"into {name}")
+            if chosen == Chosen() and not lookup(self.steps, name):
+                chosen = self.chosen(name)
+            found.setdefault(lookup(found, name) or name, []).extend(self.query(statement, chosen))
         return {name: [plain(row.values) for row in in_order(rows)] for name, rows in found.items()}
 
-    def stamp(self, name: str) -> str:
-        """What stamps the rows of a step, or of an output as `into name`; '' for what 1.3 says."""
-        return self.settings.stamps.get(name.lower(), "")
+    def chosen(self, name: str) -> Chosen:
+        """What the settings choose for a step, or for an output as `into name`."""
+        panes = self.settings.panes.get(name.lower(), [])
+        return Chosen(self.settings.stamps.get(name.lower(), ""), tuple(sorted(set(panes))))
 
-    def query(self, query: n.Query, stamp: str = "") -> list[Row]:
+    def query(self, query: n.Query, chosen: Chosen | None = None) -> list[Row]:
         match query:
             case n.UnionQuery():
-                return in_order(row for term in query.terms for row in self.query(term, stamp))
+                return in_order(row for term in query.terms for row in self.query(term, chosen))
             case n.Select():
-                return self.select(query, stamp)
+                return self.select(query, chosen or Chosen())
 
     # ------------------------------------------------------------ FROM
 
@@ -117,7 +143,7 @@ class Interpreter:
             return self.relation(replace(bare.source, timestamp_by=relation.timestamp_by))  # A-20
         if step is not None:
             if step not in self.done:
-                self.done[step] = in_order(self.query(self.steps[step], self.stamp(step)))
+                self.done[step] = in_order(self.query(self.steps[step], self.chosen(step)))
             return self.done[step]
         return self.read_input(name, relation)
 
@@ -229,7 +255,7 @@ class Interpreter:
 
     # ------------------------------------------------------------ SELECT
 
-    def select(self, select: n.Select, stamp: str = "") -> list[Row]:
+    def select(self, select: n.Select, chosen: Chosen) -> list[Row]:
         if select.match is not None:
             source = select.source
             name = source.alias or source.name
@@ -238,11 +264,11 @@ class Interpreter:
         where = select.where
         scopes = [
             s
-            for s in self.scopes(select, stamp)
+            for s in self.scopes(select, chosen.stamp)
             if where is None or self.attempt(lambda s=s: s.true(where), False)
         ]
         if select.group_by:
-            scopes = self.groups(select, scopes, stamp)
+            scopes = self.groups(select, scopes, chosen)
         elif select.having is not None:
             named, having = aliases_of(select), select.having
             scopes = [
@@ -250,7 +276,7 @@ class Interpreter:
             ]
         projected = [(s, self.attempt(lambda s=s: self.project(select, s), None)) for s in scopes]
         return [
-            Row(made[0], s.time, s.order, made[1], self.listed(select, s))
+            Row(made[0], s.time, s.order, made[1], self.listed(select, s), early_of(s))
             for s, made in projected
             if made is not None
         ]
@@ -298,13 +324,13 @@ class Interpreter:
 
     # ------------------------------------------------------------ GROUP BY
 
-    def groups(self, select: n.Select, scopes: Sequence[Scope], stamp: str) -> list[Scope]:
+    def groups(self, select: n.Select, scopes: Sequence[Scope], chosen: Chosen) -> list[Scope]:
         windows, keys = self.windows_and_keys(select)
         partition_keys = select.source.partition_by.exprs if select.source.partition_by else ()
         keys = [*keys, *partition_keys]
         named, having = aliases_of(select), select.having
         scopes = [s for s in scopes if self.attempt(lambda s=s: self.computes(select, keys, s), False)]
-        found: list[tuple[tuple[int, int, str], GroupScope]] = []
+        found: list[tuple[tuple[int, int, int, str], GroupScope]] = []
         for call, window in windows:
             for universe in self.universes(call, window, keys, scopes):
                 for end, positions in instances(window, [scope.time for scope in universe]):
@@ -312,13 +338,14 @@ class Interpreter:
                     for i in positions:
                         identities = tuple(identity(universe[i].value(key)) for key in keys)
                         parts.setdefault(identities, []).append(universe[i])
-                    for key, members in parts.items():
-                        time = stamped(stamp, window, end, [member.time for member in members])
-                        group = GroupScope(members, keys, time, window, named)
-                        if having is None or self.attempt(lambda g=group: g.true(having), False):
-                            found.append(((time, end, repr((window.id, key))), group))
+                    for key, everyone in parts.items():
+                        for pane, (text, members) in enumerate(chosen.panes_of(end, everyone)):
+                            time = stamped(chosen.stamp, window, end, [member.time for member in members])
+                            group = GroupScope(members, keys, time, window, named, text)
+                            if having is None or self.attempt(lambda g=group: g.true(having), False):
+                                found.append(((time, end, pane, repr((window.id, key))), group))
         found.sort(key=lambda pair: pair[0])
-        for number, ((time, end, _), group) in enumerate(found):
+        for number, ((time, end, _, _), group) in enumerate(found):
             group.order = (time, end, 0, 0, number)
         return [group for _, group in found]
 

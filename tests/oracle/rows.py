@@ -31,6 +31,7 @@ class Row:
 
     `metadata` holds what is readable but not payload (PartitionId); `*` passes it on. `listed` are the
     columns a query or a declared schema names, rather than fields that happen to be in this event.
+    `early` is, by percentage of an early pane, the watermark it met when it arrived (11.6).
     """
 
     values: dict[str, Value]
@@ -38,6 +39,7 @@ class Row:
     order: tuple[int, ...] = ()
     metadata: dict[str, Value] = field(default_factory=dict[str, Any])
     listed: frozenset[str] = frozenset()
+    early: dict[int, int] = field(default_factory=dict[int, int])
 
     def find(self, name: str) -> tuple[bool, Value]:
         for record in (self.metadata, self.values):
@@ -68,6 +70,7 @@ class Settings:
     """Durations in ticks; None is unlimited.
 
     stamps: what stamps the rows of a step or output (11.4).
+    panes: percentages of the early panes of a step or output (11.6).
     watermarks: the policy by input, `*` for all others.
     """
 
@@ -78,6 +81,7 @@ class Settings:
     level: tuple[int, int] = (1, 2)
     drops_failing_rows: bool = False
     stamps: dict[str, str] = field(default_factory=dict[str, str])
+    panes: dict[str, list[int]] = field(default_factory=dict[str, Any])
     watermarks: dict[str, str] = field(default_factory=dict[str, str])
 
     def of_input(self, name: str) -> SourcePolicy:
@@ -97,6 +101,7 @@ class Settings:
             early=duration(given.pop("early_arrival", "300s")),
             level=(int(level[0]), int(level[2])),
             drops_failing_rows={"stop": False, "drop": True}[given.pop("on_error", "stop").lower()],
+            panes={name.lower(): percents for name, percents in given.pop("early_panes", {}).items()},
             stamps={name.lower(): text for name, text in given.pop("output_timestamps", {}).items()},
             watermarks={"*": chosen} if isinstance(chosen, str) else chosen,
         )
@@ -196,6 +201,7 @@ def ingest(
     floors: dict[int, int] = {}
     offsets: dict[int, int] = {}
     rows: list[Row] = []
+    percents = sorted({percent for each in settings.panes.values() for percent in each})
     for place, event in enumerate(events):
         partition = event.get("_partition", 0)
         offset = offsets[partition] = offsets.get(partition, -1) + 1
@@ -225,6 +231,7 @@ def ingest(
             )
             usable = at.ticks if isinstance(at, Instant) and not early and None not in keys else None
             timed.setdefault(partition, []).append((usable, arrival))
+            row.early = {percent: watermarks.at_percentile(timed[partition], percent) for percent in percents}
             if not isinstance(at, Instant) or None in keys:
                 continue
             if settings.late is not None:

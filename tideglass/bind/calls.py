@@ -18,7 +18,7 @@ from tideglass.bind.patterns.values import CLASSIFIER, OF_VARIABLES, MatchedEven
 from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
-from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.core.types import PANE, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.functions.registry import AGGREGATES, SCALARS, AggregateSignature
 from tideglass.lang import nodes as tree
 from tideglass.lang.windows import FORMS
@@ -128,9 +128,9 @@ def _prefixed(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
 
 def _system(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
     _plain(call, binder)
-    if name not in ("timestamp", "window"):
-        near = did_you_mean(call.name.text, ("Timestamp", "Window"))
-        hint = near or "there are System.Timestamp() and System.Window().Id"
+    if name not in ("timestamp", "window", "pane"):
+        near = did_you_mean(call.name.text, ("Timestamp", "Window", "Pane"))
+        hint = near or "there are System.Timestamp(), System.Window().Id and System.Pane()"
         binder.diagnostics.error(
             "UNKNOWN_FUNCTION", f"there is no function System.{call.name.text}", call.span, hint
         )
@@ -145,6 +145,8 @@ def _system(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
                 "use fields of the event",
             )
         return Ref(_time_column(binder), call.span)
+    if name == "pane":
+        return _pane(call, binder)
     if not binder.clause.window_id:
         binder.diagnostics.error(
             "WINDOW_ID_HERE",
@@ -156,6 +158,20 @@ def _system(call: tree.CallExpr, name: str, binder: CallBinder) -> Expr:
     has_ids = binder.grouping is not None and binder.grouping.has_window_ids
     window_id = Ref(WINDOW_ID, call.span) if has_ids else Literal(None, call.span)
     return Call("record.of", (Literal("Id", call.span), window_id), call.span)
+
+
+def _pane(call: tree.CallExpr, binder: CallBinder) -> Expr:
+    """System.Pane(), our own: which result of its window a row is (decision 32)."""
+    if binder.grouping is not None:
+        return Ref(PANE, call.span)
+    binder.diagnostics.error(
+        "PANE_HERE",
+        "System.Pane() can be used in the SELECT list and HAVING of a GROUP BY only, "
+        f"not in {binder.clause.name} without groups",
+        call.span,
+        "select it AS a column there, and use the column in the next step",
+    )
+    return Literal(None, call.span)
 
 
 def _time_column(binder: CallBinder) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 
 from tideglass.bind.advice import FUNCTIONS
 from tideglass.core.errors import Diagnostics, Span
-from tideglass.core.types import SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.core.types import PANE, SYSTEM_TIMESTAMP, WINDOW_ID
 from tideglass.plan.calls import AggregateCall
 from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref
 from tideglass.plan.nodes import Named
@@ -128,8 +128,8 @@ class GroupBinding:
 
 
 def _is_of_groups(name: str) -> bool:
-    """Whether a column is made by the groups themselves: the window's end and id, the aggregates."""
-    return name in (SYSTEM_TIMESTAMP, WINDOW_ID) or (name.startswith("$a") and name[2:].isdigit())
+    """Whether a column is made by the groups themselves: window's end and id, pane, aggregates."""
+    return name in (SYSTEM_TIMESTAMP, WINDOW_ID, PANE) or (name.startswith("$a") and name[2:].isdigit())
 
 
 def _last_name(expr: Expr) -> str:

@@ -11,7 +11,7 @@ from tideglass.bind.grouping import same
 from tideglass.bind.partition_keys import HANDED, NONE, Keys
 from tideglass.bind.scope import Relation, field_of
 from tideglass.core.errors import Span
-from tideglass.core.types import ORDER_COLUMNS, SUBSTREAM, WINDOW_ID
+from tideglass.core.types import ORDER_COLUMNS, PANE, SUBSTREAM, WINDOW_ID
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Case, Expr, Literal
 from tideglass.plan.nodes import Named
@@ -20,7 +20,7 @@ Lift = Callable[[Expr], Expr]
 
 #: Names of the engine's own columns, which no column of a query may take.
 _RESERVED = re.compile(
-    "|".join(re.escape(name) for name in (*ORDER_COLUMNS, WINDOW_ID, SUBSTREAM))
+    "|".join(re.escape(name) for name in (*ORDER_COLUMNS, WINDOW_ID, PANE, SUBSTREAM))
     + r"|\$[kal]\d+|\$payload.*|\$by\..*"
 )
 

@@ -71,6 +71,7 @@ OFFSET = "$offset"  # int64, place in the partition; for a computed row a hash o
 ORDER_COLUMNS = (SYSTEM_TIMESTAMP, ARRIVAL, INPUT, PARTITION, OFFSET)
 PAYLOAD = "$payload"  # RECORD: the fields of the event that no listed column shadows
 WINDOW_ID = "$window"  # NVARCHAR or NULL: what System.Window().Id shows
+PANE = "$pane"  # NVARCHAR: what System.Pane() shows
 EVENT_ID = "$EventId"  # NVARCHAR: a field of the payload, but one the scan makes and not the decoder
 SUBSTREAM = "$substream"  # string: canonical text of the OVER key tuple, absent without OVER
 

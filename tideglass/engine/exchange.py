@@ -11,7 +11,7 @@ from tideglass.core.columns import by_columns, unify
 from tideglass.core.events import Known
 from tideglass.core.ipc import to_bytes
 from tideglass.engine.key_groups import key_groups_of, partition_groups_of, split
-from tideglass.engine.messages import KNOWN_SNAPSHOTS, WATERMARKS, Kind, Message
+from tideglass.engine.messages import KNOWN_SNAPSHOTS, PERCENTILES, WATERMARKS, Kind, Message
 from tideglass.operators.aggregates.grouping import stack
 from tideglass.operators.progress import Progress
 from tideglass.plan.topology import AlignedSendOp, EmitOp, PartialOp, SendOp, Topology
@@ -136,6 +136,12 @@ class Exchange:
         for op_id, progress in self._marks.items():
             op = self._send(op_id)
             by_level.setdefault(op.to_level, {})[op_id] = progress.watermark_ticks
+            if progress.early_ticks:
+                body = PERCENTILES.body(progress.early_ticks)
+                result += [
+                    Message(key_group, op.to_level, Kind.PERCENTILES, op_id, self._sender, body)
+                    for key_group in range(self._topology.key_groups)
+                ]
             if progress.substreams is not None and progress.substreams.num_rows:
                 body = to_bytes(progress.substreams)
                 result += [

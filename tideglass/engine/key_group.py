@@ -12,7 +12,7 @@ from tideglass.core.failing_rows import Failed, added
 from tideglass.core.ipc import from_bytes
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.engine.exchange import Exchange, Sink
-from tideglass.engine.messages import KNOWN_SNAPSHOTS, WATERMARKS, Kind, Message
+from tideglass.engine.messages import KNOWN_SNAPSHOTS, PERCENTILES, WATERMARKS, Kind, Message
 from tideglass.engine.reports import STAGE_REPORT, StageReport
 from tideglass.engine.sender_watermarks import SenderWatermarks
 from tideglass.engine.stage import Stage
@@ -80,6 +80,7 @@ class KeyGroupTask:
         chunks: dict[int, list[tuple[str, pa.Table]]] = {}
         watermarks: dict[tuple[int, str], Progress] = {}
         ahead: dict[tuple[int, str], pa.Table] = {}
+        early: dict[tuple[int, str], tuple[tuple[int, int], ...]] = {}
         known: dict[str, int] = {}
         here: list[Message] = []
         for message in messages:
@@ -88,9 +89,11 @@ class KeyGroupTask:
             else:
                 here.append(message)
         here.sort(key=lambda m: (m.kind, m.target, m.sender))
-        for message in here:  # substreams sort before the watermark of their sender
+        for message in here:  # substreams and percentiles sort before the watermark of their sender
             if message.kind is Kind.SUBSTREAMS:
                 ahead[message.target, message.sender] = from_bytes(message.body)
+            elif message.kind is Kind.PERCENTILES:
+                early[message.target, message.sender] = PERCENTILES.of_body(message.body)
             elif message.kind is Kind.DATA:
                 chunks.setdefault(message.target, []).append((message.sender, from_bytes(message.body)))
             elif message.kind is Kind.KNOWN:
@@ -100,7 +103,7 @@ class KeyGroupTask:
             else:
                 for send, watermark_ticks in WATERMARKS.of_body(message.body).items():
                     sender = (send, message.sender)
-                    watermarks[sender] = Progress(watermark_ticks, ahead.get(sender))
+                    watermarks[sender] = Progress(watermark_ticks, ahead.get(sender), early.get(sender, ()))
         if self.remembers and self._receives:
             sender_watermarks = SenderWatermarks.load(state_of_op(self._receives[0].id))
             sender_watermarks.take(watermarks)

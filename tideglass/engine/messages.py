@@ -7,6 +7,7 @@
     DATA        SendOp id         Arrow table: rows for the receiving key group
     WATERMARK   -                 WATERMARKS: the sender's watermark in ticks by SendOp id
     SUBSTREAMS  SendOp id         Arrow table (substream, watermark_ticks): those ahead of that watermark
+    PERCENTILES SendOp id         PERCENTILES: its watermarks at percentages of the events in flight
     KNOWN       -                 KNOWN_SNAPSHOTS: snapshots of each reference input that count
     ROWS        output ordinal    Arrow table: result rows
     RECORDS     output ordinal    head, then an Arrow table: messages for a broker
@@ -16,8 +17,8 @@
     PROFILE     level of sender   TASK_PROFILE (`engine.profiled`)
     FAILED      -                 text: a row made the query fail, so the batch must not be committed
 
-DATA, WATERMARK, SUBSTREAMS and KNOWN are for one key group of one level; a level passes on what is for a
-later one.
+DATA, WATERMARK, SUBSTREAMS, PERCENTILES and KNOWN are for one key group of one level; a level passes on what
+is for a later one.
 CHUNK, END and REPLAYED exist only where the scan is no part of the source: with inputs that are DataFrames;
 there an ingress, too, gets KNOWN, when it changes. The chunk of RECORDS goes to the broker from where
 it lies; the driver gets the head: the number of rows and the newest of their times, 8 bytes each.
@@ -39,6 +40,8 @@ RECORDS_HEAD = 16
 
 
 WATERMARKS: Plain[Mapping[int, int]] = Plain(Mapping[int, int])
+#: Pairs of a percentage and a watermark in ticks.
+PERCENTILES: Plain[tuple[tuple[int, int], ...]] = Plain(tuple[tuple[int, int], ...])
 KNOWN_SNAPSHOTS: Plain[Known] = Plain(Known)
 
 
@@ -51,6 +54,7 @@ class Kind(StrEnum):
     DATA = "data"
     WATERMARK = "watermark"
     SUBSTREAMS = "substreams"
+    PERCENTILES = "percentiles"
     KNOWN = "known"
     ROWS = "rows"
     RECORDS = "records"

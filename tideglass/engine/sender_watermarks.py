@@ -36,7 +36,22 @@ class _Entry(NamedTuple):
     has_substreams: bool
 
 
+class _EarlyEntry(NamedTuple):
+    """The last known watermarks of a sender at percentages of the events in flight.
+
+    send: id of the SendOp.
+    sender: its name.
+    early_ticks: pairs of a percentage and a watermark.
+    """
+
+    send: int
+    sender: str
+    early_ticks: tuple[tuple[int, int], ...]
+
+
 _ENTRIES: Plain[tuple[_Entry, ...]] = Plain(tuple[_Entry, ...])
+_EARLY = "early"
+_EARLY_ENTRIES: Plain[tuple[_EarlyEntry, ...]] = Plain(tuple[_EarlyEntry, ...])
 
 
 @dataclass(slots=True)
@@ -54,9 +69,16 @@ class SenderWatermarks:
         saved = state.get(_WATERMARKS)
         if saved is None:
             return cls(state, {})
+        early = state.get(_EARLY)
+        early_ticks = {
+            (each.send, each.sender): each.early_ticks
+            for each in (() if early is None else _EARLY_ENTRIES.of_body(early))
+        }
         watermarks = {
             (each.send, each.sender): Progress(
-                each.watermark_ticks, _ahead(state, each.send, each.sender) if each.has_substreams else None
+                each.watermark_ticks,
+                _ahead(state, each.send, each.sender) if each.has_substreams else None,
+                early_ticks.get((each.send, each.sender), ()),
             )
             for each in _ENTRIES.of_body(saved)
         }
@@ -64,7 +86,7 @@ class SenderWatermarks:
 
     def take(self, watermarks: Mapping[tuple[int, str], Progress]) -> None:
         """Replace what was known of these senders, in the state as well."""
-        before = _listed(self.watermarks)
+        before, early_before = _listed(self.watermarks), _listed_early(self.watermarks)
         for (send, sender), sender_progress in watermarks.items():
             known = self.watermarks.get((send, sender))
             self.watermarks[send, sender] = sender_progress
@@ -73,6 +95,17 @@ class SenderWatermarks:
         after = _listed(self.watermarks)
         if after != before:
             self.state.put(_WATERMARKS, _ENTRIES.body(after))
+        early = _listed_early(self.watermarks)
+        if early != early_before:
+            self.state.put(_EARLY, _EARLY_ENTRIES.body(early))
+
+
+def _listed_early(watermarks: Mapping[tuple[int, str], Progress]) -> tuple[_EarlyEntry, ...]:
+    return tuple(
+        _EarlyEntry(send, sender, progress.early_ticks)
+        for (send, sender), progress in sorted(watermarks.items(), key=lambda entry: entry[0])
+        if progress.early_ticks
+    )
 
 
 def _listed(watermarks: Mapping[tuple[int, str], Progress]) -> tuple[_Entry, ...]:

@@ -48,6 +48,7 @@ class _IngressHeader:
     event_watermark_ticks: int
     counters: Counters
     percentile_watermark_ticks: int = BEFORE_ALL_TICKS
+    early_watermarks_ticks: tuple[int, ...] = ()
 
 
 _DOCUMENT = Document(_IngressHeader)
@@ -66,6 +67,7 @@ class Ingress:
     counters: events by decision.
     in_flight: the newest events and their times; none without TIMESTAMP BY.
     percentile_watermark_ticks: the watermark at the percentage of the policies; not used without one.
+    early_watermarks_ticks: those of early panes, by percentage; () without.
     """
 
     last_arrival_ticks: int = BEFORE_ALL_TICKS
@@ -76,6 +78,7 @@ class Ingress:
     counters: Counters = Counters()
     in_flight: InFlight = InFlight()
     percentile_watermark_ticks: int = BEFORE_ALL_TICKS
+    early_watermarks_ticks: tuple[int, ...] = ()
 
     @property
     def watermark_ticks(self) -> int:
@@ -104,6 +107,7 @@ class Ingress:
             self.event_watermark_ticks,
             self.counters,
             self.percentile_watermark_ticks,
+            self.early_watermarks_ticks,
         )
         metadata = {_HEADER: _DOCUMENT.body(header)}
         if self.in_flight.seconds:
@@ -131,6 +135,7 @@ class Ingress:
             counters=header.counters,
             in_flight=in_flight,
             percentile_watermark_ticks=header.percentile_watermark_ticks,
+            early_watermarks_ticks=header.early_watermarks_ticks,
         )
 
 

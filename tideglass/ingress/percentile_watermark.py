@@ -32,6 +32,17 @@ def watermark_at_percentile(percentile: int, ingress: Ingress, chunk: Arrivals) 
     )[0]
 
 
+def early_watermarks(percents: Sequence[int], ingress: Ingress, chunk: Arrivals) -> Ints:
+    """The watermark at each percentage of early panes that each event of a chunk meets.
+
+    ingress: the state before the chunk. A row a percentage, a column an event.
+    """
+    before_ticks = ingress.early_watermarks_ticks or (BEFORE_ALL_TICKS,) * len(percents)
+    return watermarks_at_percents(
+        percents, before_ticks, ingress.in_flight, ingress.last_arrival_ticks, chunk
+    )
+
+
 def watermarks_at_percents(
     percents: Sequence[int],
     before_ticks: Sequence[int],

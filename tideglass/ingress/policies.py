@@ -28,7 +28,7 @@ from tideglass.core.arrays import Bytes, Ints, Mask, pc
 from tideglass.core.time import BEFORE_ALL_TICKS, LAST_TICKS, ORIGIN_TICKS
 from tideglass.ingress.decisions import Counters, Decision
 from tideglass.ingress.partition_time import Ingress, ahead
-from tideglass.ingress.percentile_watermark import Arrivals, watermark_at_percentile
+from tideglass.ingress.percentile_watermark import Arrivals, early_watermarks, watermark_at_percentile
 from tideglass.plan.policy_settings import Policies, SourceKind
 
 
@@ -52,7 +52,12 @@ class Decided:
 
     system_timestamp_ticks: BEFORE_ALL_TICKS where the event was dropped.
     arrival_time_ticks: the arrivals, raised where they ran backwards.
+    decision: of each event.
+    counters: of the chunk.
     ingress: the state after the chunk; its counters include those of the chunk.
+    trace: the watermarks around each event, where they were asked for.
+    early_watermarks_ticks: a row for each percentage of early panes: the watermark that each event met; None
+        without early panes, or without events.
     """
 
     system_timestamp_ticks: Ints
@@ -61,6 +66,7 @@ class Decided:
     counters: Counters
     ingress: Ingress
     trace: Trace | None = None
+    early_watermarks_ticks: Ints | None = None
 
     @property
     def kept(self) -> Mask:
@@ -134,12 +140,15 @@ def apply_policies(
     arrivals = Arrivals(arrival, event, counted)
     if policies.application_time:
         in_flight = in_flight.after(arrivals)
+    met_ticks = None
+    if policies.early_percents and len(arrival):
+        met_ticks = early_watermarks(policies.early_percents, ingress, arrivals)
     late &= counted
     time = event
     if late.any():
         time = np.where(late, arrival - (policies.late_ticks or 0), event)
         if drop:
-            counted &= ~late
+            counted = counted & ~late  # not in place: those dropped as late are in flight all the same
 
     floor_before, floor_after = _floors(arrival, ingress.floor_ticks, policies.floor_lag_ticks)
     floor_end_ticks = int(floor_after[-1]) if len(arrival) else ingress.floor_ticks
@@ -192,7 +201,11 @@ def apply_policies(
             last_arrival_ticks=int(arrival[-1]) if len(arrival) else ingress.last_arrival_ticks,
             counters=ingress.counters + counters,
             in_flight=in_flight,
+            early_watermarks_ticks=ingress.early_watermarks_ticks
+            if met_ticks is None
+            else tuple(met_ticks[:, -1].tolist()),
         ),
+        early_watermarks_ticks=met_ticks,
         trace=Trace(watermark_before, np.maximum(own_after, floor_after), own_before, own_after)
         if trace
         else None,

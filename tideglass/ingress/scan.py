@@ -45,6 +45,7 @@ from tideglass.engine.snapshots import Snapshots
 from tideglass.engine.stage import RowCounts, Stage
 from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program
+from tideglass.ingress.early_columns import with_early_columns, with_early_watermarks
 from tideglass.ingress.idle_periods import IdlePeriod, between_idle_periods
 from tideglass.ingress.observed import buffer_holds, reader_report
 from tideglass.ingress.offending import OffendingEvents
@@ -422,6 +423,7 @@ class Scan:
         rows = with_system_columns(
             table, decided.system_timestamp_ticks, decided.arrival_time_ticks, reader.id, partition
         )
+        rows = with_early_columns(rows, reader.policies.early_percents, decided.early_watermarks_ticks)
         if texts is not None:
             rows = rows.append_column(typed_field(SUBSTREAM, Type.NVARCHAR), texts)
         if offending is not None:
@@ -582,7 +584,7 @@ def _progress(reader: Reader, partition: int, ingress: Ingress, final: bool) -> 
     """The progress of a reader in a partition; with OVER, its substreams have names of their own."""
     progress = Progress(AFTER_ALL_TICKS) if final else ingress.progress
     if not reader.over:
-        return progress
+        return with_early_watermarks(progress, reader.policies.early_percents, ingress)
     everyone = watermarks(
         pa.array([partition_name(partition)]), np.array([progress.watermark_ticks], np.int64)
     )

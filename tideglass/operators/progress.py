@@ -28,10 +28,13 @@ class Progress:
     `watermark_ticks`: single substreams, and by the name `<partition>/` all substreams of an input
     partition. So a partition may forget a substream it has caught up with (A-07), and a reader
     of several partitions still knows the watermark of that substream.
+    early_ticks: by percentage, the watermark at so many percent of the events in flight, never before
+    `watermark_ticks`; only of inputs whose windows have early panes.
     """
 
     watermark_ticks: int = BEFORE_ALL_TICKS
     substreams: pa.Table | None = None
+    early_ticks: tuple[tuple[int, int], ...] = ()
 
     @property
     def furthest_ticks(self) -> int:
@@ -75,7 +78,7 @@ class Progress:
         watermark_ticks = min(sender.watermark_ticks for sender in senders)
         tables = [sender.substreams for sender in senders if sender.substreams is not None]
         if not tables:
-            return cls(watermark_ticks)
+            return cls(watermark_ticks, early_ticks=_least_early(senders))
         table = pa.concat_tables(tables)
         ahead = table.filter(pa.array(table["watermark_ticks"].to_numpy() > np.int64(watermark_ticks)))
         return cls(watermark_ticks, ahead)
@@ -91,13 +94,17 @@ class Progress:
         watermark_ticks = min(each.watermark_ticks for each in inputs)
         tables = [each.substreams for each in inputs if each.substreams is not None]
         if not tables:
-            return cls(watermark_ticks)
+            return cls(watermark_ticks, early_ticks=_least_early(inputs))
         keys = pc.unique(pa.concat_tables(tables)["substream"])
         ticks = np.minimum.reduce([each.of(keys) for each in inputs])
         return cls(watermark_ticks, pa.table({"substream": keys, "watermark_ticks": pa.array(ticks)}))
 
+    def early_at(self, percent: int) -> int:
+        """The watermark at a percentage; the watermark itself where none is known."""
+        return max(self.watermark_ticks, dict(self.early_ticks).get(percent, BEFORE_ALL_TICKS))
+
     def to_bytes(self) -> bytes:
-        """The same bytes for equal progress, if its substreams are in the same order."""
+        """The same bytes for equal progress, if its substreams are in the same order; no `early_ticks`."""
         head = self.watermark_ticks.to_bytes(8, "little", signed=True)
         if self.substreams is None or self.substreams.num_rows == 0:
             return head
@@ -110,6 +117,12 @@ class Progress:
             return cls()
         substreams = from_bytes(held[8:]) if len(held) > 8 else None
         return cls(int.from_bytes(held[:8], "little", signed=True), substreams)
+
+
+def _least_early(places: Sequence[Progress]) -> tuple[tuple[int, int], ...]:
+    """By percentage, the least watermark of all places; of one that names none, its own."""
+    percents = sorted({percent for each in places for percent, _ in each.early_ticks})
+    return tuple((percent, min(each.early_at(percent) for each in places)) for percent in percents)
 
 
 def partition_name(partition: int) -> str:

@@ -3,8 +3,7 @@
     {"sessions": "first element", "clicked": "element of q",
      "INTO perMinute": "first element after the window before"}
 
-A key names a step of WITH, or an output as `INTO name`; an output may be named alone where no step has its
-name.
+Keys are those of `plan.step_choices`.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tideglass.core.errors import ProjectError
-from tideglass.core.suggest import did_you_mean
 from tideglass.plan.nodes import (
     Aggregate,
     Analytic,
@@ -30,10 +27,10 @@ from tideglass.plan.nodes import (
     Union,
 )
 from tideglass.plan.output_timestamp import OutputTimestamp, PairTimestamp
+from tideglass.plan.step_choices import NOT_YET, with_choices
 from tideglass.plan.windows import Sliding
 
 _OF_SOURCE = "element of "
-_NOT_YET = "understood, not yet supported"
 
 
 def with_output_timestamps(plan: Plan, choices: Mapping[str, str]) -> Plan:
@@ -41,26 +38,7 @@ def with_output_timestamps(plan: Plan, choices: Mapping[str, str]) -> Plan:
 
     Raises ProjectError with all that is wrong.
     """
-    steps, outputs = dict(plan.steps), list(plan.outputs)
-    problems: list[str] = []
-    for name, choice in choices.items():
-        try:
-            step = next((each for each in steps if each.casefold() == name.casefold()), None)
-            if step is not None:
-                steps[step] = _stamped(steps[step], choice)
-                continue
-            output = name[5:].strip() if name[:5].casefold() == "into " else name
-            mine = [n for n, each in enumerate(outputs) if each.name.casefold() == output.casefold()]
-            if not mine:
-                near = did_you_mean(name, [*steps, *(each.name for each in outputs)])
-                raise ValueError(f"no step or output of the query has this name{near and f'; {near}'}")
-            for n in mine:
-                outputs[n] = replace(outputs[n], node=_stamped(outputs[n].node, choice))
-        except ValueError as error:
-            problems.append(f"settings: output timestamp of {name!r}: {error}")
-    if problems:
-        raise ProjectError("\n".join(problems))
-    return replace(plan, steps=tuple(steps.items()), outputs=tuple(outputs)) if choices else plan
+    return with_choices(plan, choices, _stamped, "output timestamp")
 
 
 def _stamped(node: Node, choice: str) -> Node:
@@ -85,7 +63,7 @@ def _chosen(node: Node, choice: str) -> Node:
             return replace(node, children=tuple(_chosen(child, choice) for child in node.children))
         case Match():
             raise ValueError(
-                f"a match of MATCH_RECOGNIZE has the time of its last event; another is {_NOT_YET}"
+                f"a match of MATCH_RECOGNIZE has the time of its last event; another is {NOT_YET}"
             )
         case InputScan() | StepRef():
             return node
@@ -102,7 +80,7 @@ def _of_window(node: Aggregate, choice: str) -> Node:
         known = ", ".join(repr(each.value) for each in OutputTimestamp)
         raise ValueError(f"{choice!r} is no time of a window; known are {known}")
     if chosen is not OutputTimestamp.END_OF_WINDOW and any(isinstance(w, Sliding) for w in node.windows):
-        raise ValueError(f"a sliding window stamped with an element is {_NOT_YET}")
+        raise ValueError(f"a sliding window stamped with an element is {NOT_YET}")
     return replace(node, output_timestamp=chosen)
 
 
@@ -114,7 +92,7 @@ def _of_join(node: Join, choice: str) -> Node:
     source = choice[len(_OF_SOURCE) :].strip()
     if isinstance(node.left, Join) or not node.left_prefix:
         raise ValueError(
-            f"a join of more than two streams stamped with an element is {_NOT_YET}; use two steps"
+            f"a join of more than two streams stamped with an element is {NOT_YET}; use two steps"
         )
     sides = {
         node.left_prefix[:-1].casefold(): PairTimestamp.LEFT,

@@ -281,4 +281,6 @@ def grouping_text(grouping: GroupBySpec) -> str:
     keys = ", ".join(grouping.keys)
     chosen = grouping.output_timestamp
     stamped = "" if chosen is OutputTimestamp.END_OF_WINDOW else f", stamped with the {chosen.value}"
-    return windows + (f" and {keys}" if keys else "") + stamped
+    panes = ", ".join(f"{percent} %" for percent in grouping.early_percents)
+    early = f", with early panes at {panes} of the events in flight" if panes else ""
+    return windows + (f" and {keys}" if keys else "") + stamped + early

@@ -132,6 +132,8 @@ class Aggregate:
     keys: the grouping keys, named $k0, $k1, ...
     aggregates: the aggregates, named $a0, $a1, ...
     output_timestamp: the time of a row
+    early_percents: percentages, ascending: a row more for each, when so many of the events in flight are past
+        the window
     """
 
     child: Node
@@ -139,6 +141,7 @@ class Aggregate:
     keys: tuple[Named, ...]
     aggregates: tuple[tuple[str, AggregateCall], ...]
     output_timestamp: OutputTimestamp = added_field(default=OutputTimestamp.END_OF_WINDOW)
+    early_percents: tuple[int, ...] = added_field(default=())
 
     @property
     def columns(self) -> tuple[str, ...]:

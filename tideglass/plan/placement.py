@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tideglass.core.errors import Span
+from tideglass.core.errors import ProjectError, Span
 from tideglass.core.events import Fields
-from tideglass.core.types import PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.core.types import PANE, PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.plan.early_panes import FINAL, early_column
 from tideglass.plan.expressions import (
     Expr,
     Literal,
@@ -211,6 +212,8 @@ class _Placer:
         branches = self.streams(node.child)
         items, grouping, routing = group_by_spec(node, branches[0].substreams)
         programs = [self.rows(stream, items) for stream in branches]
+        if node.early_percents:
+            programs = [self.with_early_columns(*pair, node) for pair in zip(branches, programs, strict=True)]
         meeting = meeting_of(branches, programs, routing)
         sources: list[int] = []
         for stream, program in zip(branches, programs, strict=True):
@@ -221,10 +224,25 @@ class _Placer:
         listed: dict[str, Expr] = {name: Ref(name) for name in node.columns}
         if any(w.id is not None for w in node.windows):
             listed[WINDOW_ID] = Ref(WINDOW_ID)
+        listed[PANE] = Ref(PANE) if node.early_percents else Literal(FINAL)
         together = spread_by(meeting.routing)
         return Stream(
             window, meeting.level, listed, None, None, together, grouping.substreams, meeting.aligned
         )
+
+    def with_early_columns(self, stream: Stream, rows: RowProgram, node: Aggregate) -> RowProgram:
+        """The program of the rows of a window with early panes, whose reader then makes what they need."""
+        scan = self.ops[stream.op]
+        if not isinstance(scan, ScanOp):
+            raise ProjectError(
+                "settings: early panes of a window whose input is computed in several steps are understood, "
+                "not yet supported\n  hint: group by fields of the input, or by shorter expressions"
+            )
+        source, reader = next(pair for pair in self.readers.items() if pair[1].id == scan.reader)
+        percents = tuple(sorted({*reader.policies.early_percents, *node.early_percents}))
+        policies = replace(reader.policies, early_percents=percents)
+        self.readers[source] = replace(reader, policies=policies)
+        return replace(rows, keep=(*rows.keep, *map(early_column, node.early_percents)))
 
     def rows(self, stream: Stream, items: tuple[Named, ...]) -> RowProgram:
         named = tuple(Named(item.name, self.within(stream, item.expr)) for item in items)
@@ -397,7 +415,9 @@ class _Placer:
 
     def emit(self, output: str, node: Node) -> None:
         for stream in self.streams(node):
-            items = [Named(name, expr) for name, expr in stream.columns.items() if name != WINDOW_ID]
+            items = [
+                Named(name, expr) for name, expr in stream.columns.items() if name not in (WINDOW_ID, PANE)
+            ]
             if stream.payload is not None:
                 items.append(Named(PAYLOAD, stream.payload))
             program = RowProgram(tuple(items), stream.condition, kept_columns(stream))

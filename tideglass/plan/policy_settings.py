@@ -37,6 +37,7 @@ class Policies:
         follows the estimated arrival (A-05)
     source: what the settings say of the source; None: it is treated as the service does
     percentile: the watermark is at least at this percentage of the events in flight; None: it is not
+    early_percents: percentages of the events in flight, ascending, at which windows have early panes
     """
 
     early_ticks: int | None = 5 * TICKS_PER_MINUTE  # the service's own limit, not a setting there
@@ -47,6 +48,7 @@ class Policies:
     idle_allowance_ticks: int = 5 * TICKS_PER_SECOND
     source: SourceKind | None = added_field(default=None)
     percentile: int | None = added_field(default=None)
+    early_percents: tuple[int, ...] = added_field(default=())
 
     def __post_init__(self) -> None:
         for name in ("early_ticks", "late_ticks", "out_of_order_ticks", "idle_allowance_ticks"):

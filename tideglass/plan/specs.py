@@ -110,6 +110,7 @@ class GroupBySpec:
         rows, None for other windows
     substreams: rows have `$substream`
     output_timestamp: the time of a row of the result
+    early_percents: percentages of the early panes, ascending; rows have a column `early_column` for each
     """
 
     windows: tuple[Window, ...]
@@ -118,6 +119,7 @@ class GroupBySpec:
     session_keys: tuple[tuple[str, ...] | None, ...]
     substreams: bool
     output_timestamp: OutputTimestamp = added_field(default=OutputTimestamp.END_OF_WINDOW)
+    early_percents: tuple[int, ...] = added_field(default=())
 
     @property
     def all_keys(self) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ def group_by_spec(
         session_keys=sessions,
         substreams=substreams,
         output_timestamp=node.output_timestamp,
+        early_percents=node.early_percents,
     )
     return tuple(items), grouping, _routing(keys, sessions)
 

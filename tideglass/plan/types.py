@@ -15,6 +15,7 @@ from tideglass.core.types import (
     ARRIVAL,
     INPUT,
     OFFSET,
+    PANE,
     PARTITION,
     PAYLOAD,
     SUBSTREAM,
@@ -55,6 +56,7 @@ _ENGINE: Mapping[str, Type] = {
     PAYLOAD: Type.RECORD,
     SUBSTREAM: Type.NVARCHAR,
     WINDOW_ID: Type.NVARCHAR,
+    PANE: Type.NVARCHAR,
 }
 
 #: What a value of unknown type is tried as: when all lead to one type, that is the type.
@@ -167,7 +169,7 @@ class _Typing:
         columns = self.columns(node.child)
         result = self.items(node.keys, columns)
         result |= {name: self.of_aggregate(call, columns) for name, call in node.aggregates}
-        return result | {WINDOW_ID: Type.NVARCHAR}
+        return result | {WINDOW_ID: Type.NVARCHAR, PANE: Type.NVARCHAR}
 
     def of_aggregate(self, call: AggregateCall, columns: Mapping[str, Type]) -> Type:
         if call.function == "count":

@@ -25,6 +25,7 @@ SETTINGS = (
     "JavaScriptMemoryInMB",
     "OutputTimestamps",
     "Watermarks",
+    "EarlyPanes",
     "DataLocale",
 )
 #: Its keys about the cloud, as the tools and the interface have spelled it over the years.

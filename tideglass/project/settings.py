@@ -45,7 +45,7 @@ JAVASCRIPT_SECONDS = (1, 3600)
 JAVASCRIPT_MEGABYTES = (32, 65_536)
 
 #: Settings that `JobSettings.of_rows` does not write as they are.
-_BESIDE = ("limits", "output_timestamps", "watermarks")
+_BESIDE = ("limits", "output_timestamps", "watermarks", "early_panes")
 
 _DURATION_UNITS = {
     "d": TICKS_PER_DAY,
@@ -76,6 +76,7 @@ class JobSettings:
         service has the end of the window.
     watermarks: by input, the watermark policy of its source (`plan.source_watermarks`); our own, the service
         has none to choose.
+    early_panes: by step or output, the percentages of its early panes (`plan.early_panes`); our own.
     """
 
     late_arrival_ticks: int | None = None
@@ -89,6 +90,7 @@ class JobSettings:
     limits: Limits = Limits()
     output_timestamps: tuple[tuple[str, str], ...] = ()
     watermarks: tuple[tuple[str, str], ...] = ()
+    early_panes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def policies(self) -> Policies:
         """The time policies of every input that is read with TIMESTAMP BY."""
@@ -123,7 +125,11 @@ class JobSettings:
         """The settings that decide which rows there are; limits do not."""
         found = {name: value for name, value in asdict(self).items() if name not in _BESIDE}
         # absent where nothing is chosen, as in what earlier versions wrote
-        chosen = {"output_timestamps": dict(self.output_timestamps), "watermarks": dict(self.watermarks)}
+        chosen = {
+            "output_timestamps": dict(self.output_timestamps),
+            "watermarks": dict(self.watermarks),
+            "early_panes": {step: list(percents) for step, percents in self.early_panes},
+        }
         return found | {name: by_name for name, by_name in chosen.items() if by_name}
 
     def to_json(self) -> str:
@@ -182,6 +188,7 @@ _OPTIONS = (
     "on_error",
     "output_timestamps",
     "watermarks",
+    "early_panes",
     *_LIMIT_OPTIONS,
 )
 
@@ -209,6 +216,8 @@ def from_options(options: Mapping[str, Any] | None) -> JobSettings:
             values[name] = _by_name(name, value, "settings", problems, _STAMPS)
         elif name == "watermarks":
             values[name] = _by_name(name, _for_all(value), "settings", problems, _WATERMARKS)
+        elif name == "early_panes":
+            values[name] = _percents_by_step(name, value, "settings", problems)
         elif name in _LIMIT_OPTIONS:
             least, most = _LIMIT_OPTIONS[name]
             if str(value).isdecimal() and least <= int(value) <= most:
@@ -243,6 +252,25 @@ def _by_name(
         return tuple((str(each), str(chosen)) for each, chosen in pairs.items())
     problems.append(f"{place}: {name} is {value!r}, it must be an object with texts, such as {example}")
     return ()
+
+
+def _percents_by_step(
+    name: str, value: object, place: str, problems: list[str]
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """A setting that has percentages for each of some steps and outputs."""
+    found: list[tuple[str, tuple[int, ...]]] = []
+    pairs = cast("dict[object, object]", value) if isinstance(value, dict) else {None: None}
+    for step, listed in pairs.items():
+        percents = cast("list[object]", listed) if isinstance(listed, list) else [None]
+        whole = [each for each in percents if type(each) is int and 1 <= each <= 99]
+        if not isinstance(step, str) or len(whole) != len(percents) or not whole:
+            problems.append(
+                f"{place}: {name} is {value!r}, it must be an object with percentages from 1 to 99 for each "
+                'step, such as {"perMinute": [33, 66]}'
+            )
+            return ()
+        found.append((step, tuple(whole)))
+    return tuple(found)
 
 
 def _range_problems(values: Mapping[str, Any]) -> list[str]:
@@ -337,6 +365,9 @@ def from_job_config(config: Mapping[str, Any], place: str = "JobConfig.json") ->
     watermarks = config.get("Watermarks")
     if watermarks is not None:
         values["watermarks"] = _by_name("Watermarks", _for_all(watermarks), place, problems, _WATERMARKS)
+    panes = config.get("EarlyPanes")
+    if panes is not None:
+        values["early_panes"] = _percents_by_step("EarlyPanes", panes, place, problems)
     limits = Limits()
     timeout_seconds = whole("JavaScriptTimeoutInSeconds", *JAVASCRIPT_SECONDS, "seconds")
     if timeout_seconds is not None:

@@ -25,6 +25,7 @@ from tideglass.core.types import (
     ARRIVAL,
     INPUT,
     OFFSET,
+    PANE,
     PARTITION,
     SUBSTREAM,
     SYSTEM_TIMESTAMP,
@@ -40,8 +41,9 @@ from tideglass.operators.output_watermark import held_back
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.operators.state.store import State
-from tideglass.operators.windows.hopping import END
+from tideglass.operators.windows.hopping import END, PANE_NUMBER
 from tideglass.operators.windows.open_elements import FIRST
+from tideglass.plan.early_panes import pane_texts
 from tideglass.plan.output_timestamp import OutputTimestamp
 from tideglass.plan.specs import GroupBySpec
 from tideglass.plan.windows import Window, kernel_of
@@ -116,6 +118,8 @@ class WindowAggregate:
         module, name = kernel_of(window).split(".")
         kernel = getattr(import_module(f"tideglass.operators.windows.{module}"), name)
         made = kernel.of(window, scope, self.spec.keys, self.spec.substreams)
+        if self.spec.early_percents:
+            made = made.with_early_panes(self.spec.early_percents)
         return made.stamped_with(self.spec.output_timestamp) if self._stamped else made
 
     @property
@@ -243,10 +247,13 @@ class WindowAggregate:
         ends = flat(table[END])
         stamps = flat(table[FIRST]) if self._stamped else ends
         zero = pa.array(np.zeros(table.num_rows, np.int64))
+        order = zero
+        if self.spec.early_percents:  # the early results of a window are before its final one
+            order = pa.array(table[PANE_NUMBER].to_numpy().astype(np.int64) - len(self.spec.early_percents))
         columns: list[tuple[pa.Field, Any]] = [
             (field(SYSTEM_TIMESTAMP, Type.DATETIME), stamps),
             (field(ARRIVAL, Type.DATETIME), ends),
-            (field(INPUT, Type.BIGINT), zero),
+            (field(INPUT, Type.BIGINT), order),
             (field(PARTITION, Type.BIGINT), zero),
             (field(OFFSET, Type.BIGINT), pa.array(hashes)),
         ]
@@ -258,6 +265,9 @@ class WindowAggregate:
         if any(window.id is not None for window in self.spec.windows):
             ids = pa.array([window.id for window in self.spec.windows], pa.string())
             columns.append((field(WINDOW_ID, Type.NVARCHAR), ids.take(table[WINDOW])))
+        if self.spec.early_percents:
+            panes = pa.array(pane_texts(self.spec.early_percents), pa.string())
+            columns.append((field(PANE, Type.NVARCHAR), panes.take(flat(table[PANE_NUMBER]))))
         if self.spec.substreams:
             columns.append((field(SUBSTREAM, Type.NVARCHAR), table[SUBSTREAM]))
         return pa.table([column for _, column in columns], schema=pa.schema([name for name, _ in columns]))
@@ -285,6 +295,8 @@ class WindowAggregate:
         hashes = np.stack([hashed[f"h{i}"].to_numpy() for i in range(len(named))]).view(np.int64)
         ranks = hashed["rank"].to_numpy()[codes]
         by = [ranks, numbers, table[END].to_numpy()]
+        if self.spec.early_percents:
+            by.insert(2, table[PANE_NUMBER].to_numpy())
         if self.spec.substreams:
             by.insert(0, pc.rank(flat(table[SUBSTREAM]), tiebreaker="dense").to_numpy())
         places = np.lexsort(by)
@@ -295,4 +307,5 @@ class WindowAggregate:
         schema += [field(name, Type.NULL) for name in self.spec.keys]
         schema += [pa.field(SUBSTREAM, pa.string())] if self.spec.substreams else []
         schema += [pa.field(FIRST, pa.int64())] if self._stamped else []
+        schema += [pa.field(PANE_NUMBER, pa.int8())] if self.spec.early_percents else []
         return pa.schema(schema).empty_table()

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints
-from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
+from tideglass.core.time import BEFORE_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.core.types import SUBSTREAM, SYSTEM_TIMESTAMP, Type
 from tideglass.core.types import field as typed_field
 from tideglass.operators.aggregates.grouping import GroupKeys, stack
@@ -24,10 +24,13 @@ from tideglass.operators.holds import Component, Hold
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.bucket_log import BucketLog
 from tideglass.operators.windows.open_elements import FIRST, OpenElements
+from tideglass.plan.early_panes import early_column
 from tideglass.plan.output_timestamp import OutputTimestamp
 from tideglass.plan.windows import Hopping, Snapshot
 
 TIME = "$time"  # int64 ticks of a partial: end of its pane; or the one instant of its rows
+PANE_NUMBER = "$n"  # int8: of a closed row with early panes, by percentage; the last is the final one
+_EARLY = "early"
 END = "$end"  # int64 ticks: end of the window a closed row belongs to
 
 #: Panes are copied once for each window that closes; at most so many copies, of some 100 bytes and
@@ -48,6 +51,7 @@ class PaneWindow:
     keys: columns of the grouping keys
     substreams: rows have `$substream`
     output_timestamp: the time of a result
+    early_percents: percentages of the early panes
     """
 
     size_ticks: int
@@ -56,6 +60,7 @@ class PaneWindow:
     keys: tuple[str, ...]
     substreams: bool
     output_timestamp: OutputTimestamp = OutputTimestamp.END_OF_WINDOW
+    early_percents: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -70,20 +75,39 @@ class PaneWindow:
         """The same kernel with another time of its results; its partials have the cell `FIRST`."""
         return replace(self, output_timestamp=chosen)
 
+    def with_early_panes(self, percents: tuple[int, ...]) -> PaneWindow:
+        """The same kernel with early panes; its rows have an `early_column` for each percentage."""
+        return replace(self, early_percents=percents)
+
     @property
     def own_columns(self) -> tuple[str, ...]:
-        return self.keys
+        return (*self.keys, *map(early_column, self.early_percents))
 
     def cut(self, rows: pa.Table) -> tuple[pa.Table, GroupKeys]:
         """Rows with the end of the pane of each, without those in the gaps between windows."""
         ends, inside = self.pane_ends(rows[SYSTEM_TIMESTAMP].to_numpy())
         rows = rows.append_column(TIME, pa.array(ends))
+        for percent in self.early_percents:
+            name = early_column(percent)
+            first_ticks = self._first_with(rows[name].to_numpy(), ends)
+            rows = rows.set_column(rows.column_names.index(name), name, pa.array(first_ticks))
         return rows if inside is None else rows.filter(pa.array(inside)), self.grouping
 
     @property
     def grouping(self) -> GroupKeys:
         """Which partials merge while they wait."""
-        return GroupKeys((TIME, *((SUBSTREAM,) if self.substreams else ())), self.keys)
+        early = map(early_column, self.early_percents)
+        return GroupKeys((TIME, *early, *((SUBSTREAM,) if self.substreams else ())), self.keys)
+
+    def _first_with(self, met_ticks: Ints, pane_ends_ticks: Ints) -> Ints:
+        """The end of the first window whose early pane has a row of this pane of time.
+
+        met_ticks: the watermark of the percentage that the row met. It is in the early pane of a window that
+        this watermark had not passed. Beyond the last window of the row, it is in none.
+        """
+        beyond_ticks = self._end_to(pane_ends_ticks + (self.size_ticks - 1)) + self.hop_ticks
+        near_ticks = np.clip(met_ticks, pane_ends_ticks, beyond_ticks)  # far away, an end leaves int64
+        return np.minimum(self._end_from(near_ticks), beyond_ticks)
 
     @property
     def _zero_ticks(self) -> int:
@@ -129,17 +153,11 @@ class PaneWindow:
         rows = stack(fresh, self.keys) if fresh else None
         first_ticks = self._end_from(previous.watermark_ticks)
         last_ticks = self._end_to(progress.furthest_ticks - 1)
-        tables = [] if rows is None else [rows]
-        if first_ticks <= last_ticks:
-            # panes in (first end - size, last end]
-            low = self._bucket(max(first_ticks - self.size_ticks, ORIGIN_TICKS - self.size_ticks) + 1)
-            high = self._bucket(last_ticks)
-            for bucket in log.buckets():
-                if low <= bucket <= high:
-                    tables.append(self._read(bucket, progress, log))
-        closed: list[pa.Table] = []
+        closed = self._close_early(rows, progress, log) if self.early_percents else []
+        tables = self._of_windows(rows, first_ticks, last_ticks, progress, log)
         if tables:
-            closed = self._close(stack(tables, self.keys), previous, progress)
+            final = self._close(stack(tables, self.keys), previous, progress)
+            closed += [self._of_pane(table, len(self.early_percents)) for table in final]
         done = [bucket for bucket in log.buckets() if self._is_done(bucket, progress)]
         log.drop(done)
         if self.output_timestamp is not OutputTimestamp.END_OF_WINDOW:
@@ -155,6 +173,48 @@ class PaneWindow:
                 kept = self.grouping.merge(kept)
             log.append(kept, self._bucket(kept[TIME].to_numpy()))
         return closed
+
+    def _of_windows(
+        self, rows: pa.Table | None, first_ticks: int, last_ticks: int, progress: Progress, log: BucketLog
+    ) -> list[pa.Table]:
+        """New partials, and those kept that are in a window that ends from `first_ticks` to `last_ticks`."""
+        tables = [] if rows is None else [rows]
+        if first_ticks <= last_ticks:
+            # panes in (first end - size, last end]
+            low = self._bucket(max(first_ticks - self.size_ticks, ORIGIN_TICKS - self.size_ticks) + 1)
+            high = self._bucket(last_ticks)
+            for bucket in log.buckets():
+                if low <= bucket <= high:
+                    tables.append(self._read(bucket, progress, log))
+        return tables
+
+    def _close_early(self, rows: pa.Table | None, progress: Progress, log: BucketLog) -> list[pa.Table]:
+        """The early panes of the windows whose end the watermark of their percentage has passed.
+
+        What is in a pane was decided for each row when it arrived, so it does not matter when this is called.
+        """
+        closed: list[pa.Table] = []
+        for number, percent in enumerate(self.early_percents):
+            name = f"{_EARLY} {percent} of "
+            before_ticks, now_ticks = log.get_ticks(name), progress.early_at(percent)
+            before_ticks = BEFORE_ALL_TICKS if before_ticks is None else before_ticks
+            log.put_ticks(name, now_ticks)
+            first_ticks, last_ticks = self._end_from(before_ticks), self._end_to(now_ticks - 1)
+            tables = self._of_windows(rows, first_ticks, last_ticks, progress, log)
+            if not tables or first_ticks > last_ticks:
+                continue
+            partials = stack(tables, self.keys)
+            panes_ticks, with_ticks = partials[TIME].to_numpy(), partials[early_column(percent)].to_numpy()
+            first = np.maximum(self._end_from(np.maximum(panes_ticks, before_ticks)), with_ticks)
+            last = self._end_to(np.minimum(panes_ticks + (self.size_ticks - 1), now_ticks - 1))
+            closed += [self._of_pane(table, number) for table in self._close_between(partials, first, last)]
+        return closed
+
+    def _of_pane(self, closed: pa.Table, number: int) -> pa.Table:
+        """Results with the number of their pane, if there are early ones."""
+        if not self.early_percents:
+            return closed
+        return closed.append_column(PANE_NUMBER, pa.array(np.full(closed.num_rows, number, np.int8)))
 
     def holds(self, progress: Progress, log: BucketLog) -> tuple[Hold, ...]:
         """The open windows: since the start of the oldest rows, due at the end of the first of them."""
