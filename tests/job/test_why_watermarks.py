@@ -165,7 +165,7 @@ def test_the_chain_goes_through_every_stage(tmp_path: Path, clock: Clock) -> Non
     WITH perDevice AS (
         SELECT device, COUNT(*) AS n FROM events TIMESTAMP BY t GROUP BY device, TumblingWindow(second, 10)
     )
-    SELECT n, COUNT(*) AS devices INTO spread FROM perDevice GROUP BY n, TumblingWindow(minute, 1)
+    SELECT n, COUNT(*) AS devices INTO spread FROM perDevice GROUP BY n, TumblingWindow(day, 7)
     """
     finding = the("IDLE_PARTITION", of_minutes(Folder(tmp_path, query), clock, 2, minutes=3))
     chain = "output spread ← spread (tumbling window) ← perDevice (tumbling window) ← input events"
