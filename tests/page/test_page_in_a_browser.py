@@ -45,14 +45,15 @@ REQUIRED = ("job", "run", "state", "since", "updated", "pid", "host", "generatio
 IDLE = Scene(idle_partition=3)
 
 
-def keep(tab: Tab, name: str, *, whole: bool = False) -> None:
+def keep(tab: Tab, name: str, part: str | None = None, *, whole: bool = False) -> None:
     """Write a picture, where pictures are asked for; with 255 colours it has a fourth of its size."""
     folder = os.environ.get("TIDEGLASS_PICTURES")
     if folder is None:
         return
     from PIL import Image
 
-    shown = Image.open(io.BytesIO(tab.page.screenshot(full_page=whole))).convert("RGB")
+    taken = tab.page.screenshot(full_page=whole) if part is None else tab.page.locator(part).screenshot()
+    shown = Image.open(io.BytesIO(taken)).convert("RGB")
     few = shown.quantize(255, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
     few.save(Path(folder) / f"{name}.png", optimize=True)
 
@@ -452,7 +453,8 @@ def test_a_real_run_of_two_windows_in_a_row_is_drawn_as_it_goes_on(browser: Brow
         write_outline(run.directory, outline_of(job))
         run.batch()
         run.report()
-        with opened(browser, address, expected=("/query",)) as tab:
+        wide = {"width": 1600, "height": 900}
+        with opened(browser, address, expected=("/query",), viewport=wide) as tab:
             tab.shows(".connection", "live")
             for second in range(20, 80, 20):
                 put(second)
@@ -474,4 +476,4 @@ def test_a_real_run_of_two_windows_in_a_row_is_drawn_as_it_goes_on(browser: Brow
                 assert label is not None
                 assert label.endswith(f"{step['rows_in']} rows in, {step['rows_out']} out")
             assert len(tab.page.locator("#windows svg.windows").all()) == 2
-            keep(tab, "page-two-windows", whole=True)
+            keep(tab, "page-physical", "#steps")

@@ -8,6 +8,9 @@ import { card, choice, fact, table, watermarkText } from "./parts.js";
 
 const WIDTH = 212;
 const HEIGHT = 104;
+/** Above the operators of a level stands its name; so far are the lines of two exchanges apart. */
+const HEADING = 22;
+const LINE_PX = 6;
 /** A wide diagram is made smaller down to this; then it scrolls. */
 const LEAST_SCALE = 0.76;
 /** A level with more key groups shows the slowest of them only. */
@@ -15,19 +18,52 @@ const MOST_GROUPS = 64;
 
 /** Places for nodes: laid out again only when nodes or edges change, so nothing moves while a job runs. */
 export class Layout {
-  place(nodes, upright) {
-    const shape = JSON.stringify([upright, nodes.map((each) => [each.key, each.sources])]);
+  place(nodes, { upright, byLevel }) {
+    const shape = JSON.stringify([upright, byLevel, nodes.map((each) => [each.key, each.sources])]);
     if (shape !== this.shape) {
       this.shape = shape;
-      this.result = placed(nodes, upright);
+      this.result = byLevel && !upright ? placedByLevel(nodes) : placed(nodes, upright);
     }
     return this.result;
   }
 }
 
+/** A row for each level; exchanges run beside and between the rows, each on a line of its own. */
+function placedByLevel(nodes) {
+  const levels = [...new Set(nodes.map((each) => each.level))].sort((a, b) => a - b);
+  const levelOf = new Map(nodes.map((each) => [each.key, each.level]));
+  const exchanges = nodes.flatMap((node) =>
+    node.sources.filter((source) => levelOf.has(source) && levelOf.get(source) !== node.level).map((from) => ({ from, to: node.key })),
+  );
+  const side = exchanges.length ? 12 + LINE_PX * exchanges.length : 0;
+  const between = 16 + LINE_PX * exchanges.length;
+  const [at, edges, bands] = [new Map(), [], []];
+  let [top, width] = [0, 0];
+  for (const level of levels) {
+    const own = placed(nodes.filter((each) => each.level === level), false);
+    const moved = ({ x, y, ...rest }) => ({ ...rest, x: x + side, y: y + top + HEADING });
+    for (const [key, place] of own.at) at.set(key, moved(place));
+    for (const each of own.edges) edges.push({ ...each, points: each.points.map(moved) });
+    bands.push({ level, left: side, top, height: own.height + HEADING, right: side + own.width });
+    top += own.height + HEADING + between;
+    width = Math.max(width, own.width);
+  }
+  const bandOf = new Map(bands.map((each) => [each.level, each]));
+  for (const [number, { from, to }] of exchanges.entries()) {
+    const [sender, receiver] = [at.get(from), at.get(to)];
+    const off = 8 + LINE_PX * number;
+    const band = bandOf.get(levelOf.get(from));
+    const [right, below] = [band.right + off, band.top + band.height + off];
+    const curve =
+      `M${sender.x + WIDTH / 2} ${sender.y} H${right} V${below} H${side - off} V${receiver.y} H${receiver.x - WIDTH / 2}`;
+    edges.push({ from, to, curve });
+  }
+  return { at, edges, bands: bands.map((each) => ({ ...each, width: each.right - each.left })), width: width + 2 * side, height: top - between };
+}
+
 function placed(nodes, upright) {
   const graph = new Graph();
-  graph.setGraph({ rankdir: upright ? "TB" : "LR", nodesep: upright ? 8 : 18, ranksep: upright ? 34 : 46, marginx: 6, marginy: 8 });
+  graph.setGraph({ rankdir: upright ? "TB" : "LR", nodesep: upright ? 8 : 18, ranksep: upright ? 34 : 40, marginx: 6, marginy: 8 });
   graph.setDefaultEdgeLabel(() => ({}));
   for (const each of nodes) graph.setNode(each.key, { width: WIDTH, height: HEIGHT });
   for (const each of nodes) for (const source of each.sources) if (graph.hasNode(source)) graph.setEdge(source, each.key);
@@ -116,7 +152,7 @@ function box(node, place, model, ui, set, holder) {
   >
     <rect class="box" width=${WIDTH} height=${HEIGHT} rx="8"></rect>
     <rect class="edge" width="5" height=${HEIGHT} rx="2.5"></rect>
-    <text class="name" x="15" y="21">${short(node.title, isHolder ? 18 : 25)}</text>
+    <text class="name" x="15" y="21">${short(node.title, isHolder ? 17 : 23)}</text>
     ${isHolder
       ? svg`<g transform=${`translate(${WIDTH - 48} 8)`}><rect class="tag" width="40" height="17" rx="8.5"></rect><text class="tag-text" x="20" y="12.5">holds</text></g>`
       : ""}
@@ -128,6 +164,12 @@ function box(node, place, model, ui, set, holder) {
     <text class=${unknown ? "value unknown" : "value"} x=${node.role === "input" ? 54 : 38} y="74">${short(watermarkText(node.outputWatermarkMs, model.nowMs), 20)}</text>
     <text class="row" x="15" y="93">${short(rowsText(node, model, held), 32)}</text>
   </g>`;
+}
+
+function levelText(level, model) {
+  if (level === 0) return "scan: a task for each input partition";
+  const groups = (model.status.ranges ?? []).filter((each) => each.level === level).length;
+  return groups ? `level ${level}: ${plural(groups, "key group")}` : `level ${level}`;
 }
 
 function drawing(nodes, places, model, ui, set, holder) {
@@ -146,7 +188,11 @@ function drawing(nodes, places, model, ui, set, holder) {
           <path class="arrow" d="M0 0 8 4 0 8z"></path>
         </marker>
       </defs>
-      ${places.edges.map((each) => svg`<path class="link" d=${path(each.points)} marker-end="url(#arrow)"></path>`)}
+      ${(places.bands ?? []).map(
+        (each) => svg`<rect class="band" x=${each.left} y=${each.top} width=${each.width} height=${each.height} rx="8"></rect>
+          <text class="row" x=${each.left + 12} y=${each.top + 18}>${levelText(each.level, model)}</text>`,
+      )}
+      ${places.edges.map((each) => svg`<path class="link" d=${each.curve ?? path(each.points)} marker-end="url(#arrow)"></path>`)}
       ${nodes.map((each) => box(each, places.at.get(each.key), model, ui, set, holder))}
     </svg>
   </div>`;
@@ -216,7 +262,7 @@ function queryPane(model, node) {
   const marked = linesOf(node, query);
   return html`<div class="code" id="query" tabindex="0" role="region" aria-label="Query">
     <ol>
-      ${query.text.split("\n").map((line, at) => {
+      ${query.text.trimEnd().split("\n").map((line, at) => {
         const isMarked = marked && at + 1 >= marked.first && at + 1 <= marked.last;
         return html`<li class=${isMarked ? "marked" : ""} aria-current=${isMarked ? "true" : "false"}>${line || " "}</li>`;
       })}
@@ -239,7 +285,7 @@ export function diagramCard(model, ui, set, places) {
     set({ physical: kind === "physical", node: null }),
   );
   const body = html`
-    ${nodes.length ? drawing(nodes, places.place(nodes, ui.narrow), model, ui, set, holder) : html`<p class="empty">${NO_DATA}: no step has reported yet</p>`}
+    ${nodes.length ? drawing(nodes, places.place(nodes, { upright: ui.narrow, byLevel: ui.physical }), model, ui, set, holder) : html`<p class="empty">${NO_DATA}: no step has reported yet</p>`}
     <div class="pair">
       <div id="node-details">${details(node, model)}</div>
       ${queryPane(model, node)}

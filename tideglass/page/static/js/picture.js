@@ -2,7 +2,7 @@
 
 import { html } from "../vendor/lit-html/lit-html.js";
 import { axisTimes, clock, duration, NO_DATA, TIME_STEPS_SECONDS } from "./format.js";
-import { END, instant, isEnd, merged, readers, watermarkOf } from "./model.js";
+import { END, instant, isEnd, largest, merged, readers, watermarkOf } from "./model.js";
 import { card, choice, swatch, watermarkText } from "./parts.js";
 
 /** Inputs with more partitions are drawn as a band from the slowest to the fastest. */
@@ -236,10 +236,10 @@ export function pictureText(picture) {
   if (!picture) return NO_DATA;
   const mark = merged(picture.reader);
   if (isEnd(mark)) return `The watermark of ${picture.reader.name} is at the end of the input.`;
-  const [watermark, arrival] = [picture.watermark.at(-1) ?? null, picture.arrival.at(-1) ?? null];
-  if (watermark === null) return `The watermark of ${picture.reader.name} is unknown: not every partition has one.`;
-  const behind = arrival === null ? "" : `, ${duration(arrival - watermark)} behind the newest arrival`;
-  return `The watermark of ${picture.reader.name} is ${clock(watermark * 1000)}${behind}.`;
+  if (instant(mark) === null) return `The watermark of ${picture.reader.name} is unknown: not every partition has one.`;
+  const arrival = largest(picture.reader.partitions.map((each) => instant(each.last_arrival_ms)));
+  const behind = arrival === null ? "" : `, ${duration(Math.max(0, (arrival - mark) / 1000))} behind the newest arrival`;
+  return `The watermark of ${picture.reader.name} is ${clock(mark)}${behind}.`;
 }
 
 function watermarkAt(picture, sample, seconds) {
