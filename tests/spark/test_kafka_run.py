@@ -15,8 +15,11 @@ from topics import Message, send
 from support.live import SETTINGS, START_MS, Live, bag, events, expected, stop
 from support.times import at
 from tideglass.core.errors import EvaluationError
+from tideglass.core.time import AFTER_ALL_TICKS
+from tideglass.job.directory import JobDirectory
 from tideglass.job.outputs import BatchRows
 from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.status import read_status
 from tideglass.project.project import Project, ProjectInput
 from tideglass.testing import run as run_rows
 
@@ -49,6 +52,18 @@ def test_a_project_goes_from_topic_to_topic_stopped_and_resumed(
     assert counters["LateInputEvents"] > 0
     assert counters["InputEventBytes"] > 240 * 50
     assert second.output_rows["counts"] + first.output_rows.get("counts", 0) == len(rows["counts"])
+
+    status = read_status(JobDirectory.of_project(live.folder))
+    assert status is not None
+    for output in status.outputs:  # each batch with rows has a call of a task or more, and Spark's write
+        assert (output.connector, output.alive, output.failed_calls) == ("topic", True, 0)
+        assert output.rows == second.output_rows[output.output]
+        assert output.calls >= 2
+        assert output.seconds > 0
+        assert output.last_row_ticks is not None
+    assert {each.output_watermark_ticks for each in status.steps} == {AFTER_ALL_TICKS}
+    assert sum(each.events for each in status.recent_batches) == status.events == 240 - first.events
+    assert status.backlog == {"events": 0}
 
     before = len(live.messages("counts"))
     live.send(events(0, 10))
