@@ -209,7 +209,19 @@ def test_the_processes_that_plan_batches_start_without_pandas(module):
 
 
 @pytest.mark.parametrize(
-    "heavy", ["pyspark", "duckdb", "pyarrow", "numpy", "pandas", "matplotlib", "lark", "pydantic"]
+    "heavy",
+    [
+        "pyspark",
+        "duckdb",
+        "pyarrow",
+        "numpy",
+        "pandas",
+        "matplotlib",
+        "lark",
+        "pydantic",
+        "textual",
+        "prometheus_client",
+    ],
 )
 def test_the_command_starts_without(heavy):
     code = f"import sys, tideglass.cli.main; sys.exit({heavy!r} in sys.modules)"

@@ -68,7 +68,7 @@ async def test_every_table_shows_the_values_of_the_status(tmp_path: Path):
         assert cells(pilot, "Steps") == [
             ["0", "toll", "scan", "12:00:30", "12:00:30", "30s", "148", "145", ""],
             ["1", "perMinute", "tumbling window", "12:00:30", "12:00:20", "40s", "145", "9",
-             "open windows, stage 1, key group 0"],
+             "stage 1, key group 0: open windows"],
         ]  # fmt: skip
         assert cells(pilot, "Inputs") == [
             ["toll/0", "100", "12:00:50", "10s", "event time", "3", "0", "5", "2", "4"],

@@ -82,7 +82,7 @@ def holder_text(step: StepStatus) -> str:
 
 
 def _holder(holder: HolderStatus) -> str:
-    return f"{holder.kind}, {holder.place}"
+    return f"{holder.place}: {holder.kind}"
 
 
 def _partitions(snapshot: JobSnapshot) -> list[TableRow]:
@@ -206,7 +206,7 @@ SECTIONS: tuple[Section, ...] = (
             ShownColumn("lag", 6, right=True),
             ShownColumn("rows in", 7, right=True),
             ShownColumn("out", 5, right=True),
-            ShownColumn("held by", 40),
+            ShownColumn("held by", 60),
         ),
         ("lag", "rows in", "rows out"),
         _steps,
