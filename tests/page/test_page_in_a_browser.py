@@ -327,6 +327,20 @@ def test_the_page_says_when_it_is_not_connected_and_connects_again(browser: Brow
             tab_context.__exit__(None, None, None)
 
 
+def test_a_job_directory_that_is_gone_leaves_the_last_that_was_known(browser: Browser, tmp_path: Path):
+    with running_job(tmp_path / "toll", IDLE, NOW_MS) as directory:
+        write_query(directory)
+        with served(directory.path) as address, opened(browser, address) as tab:
+            tab.shows(".connection", "live")
+            directory.status.rename(tmp_path / "moved")
+            tab.shows(".refused", "the job directory is no more, or holds no status")
+            assert tab.facts(".tiles")["events"] == spaced(240_000)
+            (tmp_path / "moved").rename(directory.status)
+            write_status(directory, IDLE.status(NOW_MS + 2000, IDLE.seconds + 2))
+            tab.shows(".tiles", spaced(240_800))
+            assert tab.page.locator("main > .refused").count() == 0
+
+
 def test_a_hidden_page_rests(browser: Browser, live: str):
     with opened(browser, live) as tab:
         tab.shows(".connection", "live")

@@ -144,8 +144,11 @@ async function onFeed(news) {
     model.nowMs = news.status.now_ms ?? Date.parse(news.status.updated);
     model.error = null;
     model.history.observe(news.status, model.nowMs);
-    await Promise.all([takeHistory(), takeWhy(), another ? takeRunFacts() : undefined]);
+    await Promise.all([takeHistory(), takeWhy(), another ? takeRunFacts() : undefined]).catch(
+      (error) => (model.error = refusal(error)),
+    );
   }
+  if (news.gone) model.error = "the job directory is no more, or holds no status; below is the last that was known";
   schedule();
 }
 
