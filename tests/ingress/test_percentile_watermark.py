@@ -77,3 +77,19 @@ def test_several_percentages_at_once_are_each_alone(percents):
     alone = [watermark_at_percentile(percent, none, chunk) for percent in percents]
     assert together.tolist() == [each.tolist() for each in alone]
     assert (np.diff(together, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("cut", [0, 700, 1500])
+@pytest.mark.parametrize("step", [SECOND, 1])
+def test_seconds_of_many_events_among_those_of_few_meet_the_oracles_watermark(cut, step):
+    rng = np.random.default_rng(cut)
+    seconds = np.sort(np.append(rng.integers(0, 8, 1800), rng.integers(8, 30, 200)))
+    times = NOON - rng.integers(0, 90_000_000 // step, 2000) * step
+    events = list(zip(times.tolist(), (NOON + seconds * SECOND).tolist(), strict=True))
+    policies = Policies(source=SourceKind.TRACKING, percentile=60)
+    first = arrivals_of(events[:cut])
+    before = apply_policies(policies, Ingress(), first.arrival_time_ticks, first.event_time_ticks).ingress
+    met = watermark_at_percentile(60, before, arrivals_of(events[cut:]))
+    starts = [n for n in range(cut, 2000) if n == cut or seconds[n] != seconds[n - 1]]
+    expected = [max(oracle.at_percentile(events[: n + 1], 60), BEFORE_ALL_TICKS) for n in starts]
+    assert met[np.array(starts) - cut].tolist() == expected

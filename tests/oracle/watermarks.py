@@ -40,7 +40,8 @@ def in_flight(events: Sequence[Timed], until: int | None = None) -> list[int]:
 
 def at_percent(times: Sequence[int], percent: int) -> int:
     """The latest of these times that so many percent of all are not older than."""
-    return max(time for time in times if 100 * sum(each >= time for each in times) >= percent * len(times))
+    newest_first = sorted(times, reverse=True)
+    return next(time for n, time in enumerate(newest_first, 1) if 100 * n >= percent * len(times))
 
 
 def at_percentile(events: Sequence[Timed], percent: int) -> int:

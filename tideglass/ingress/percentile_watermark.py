@@ -11,14 +11,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tideglass.core.arrays import Ints
+from tideglass.core.arrays import Ints, Mask
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND
-from tideglass.ingress.in_flight import Arrivals, InFlight, TimeSketch, at_percents, sketch_of_part
+from tideglass.ingress.in_flight import BUCKETS, Arrivals, InFlight, TimeSketch, at_percents, sketch_of_part
 from tideglass.ingress.partition_time import Ingress
 from tideglass.plan.policy_settings import IN_FLIGHT_SECONDS
 
 #: With fewer events in flight the watermark stays: the least sample of Beam's reader of Pub/Sub (11.10).
 LEAST_EVENTS = 10
+
+#: Times that are sorted at once: 2 MiB.
+_TIMES_AT_ONCE = 1 << 18
 
 
 def watermark_at_percentile(percentile: int, ingress: Ingress, chunk: Arrivals) -> Ints:
@@ -65,7 +68,10 @@ def watermarks_at_percents(
     enough = groups.in_flight_at(completed) >= LEAST_EVENTS
     if groups.numbers[0] == last_second or last_arrival_ticks == BEFORE_ALL_TICKS:
         enough[0] = False  # the chunk goes on within a second
-    for place in np.flatnonzero(enough).tolist():
+    places = np.flatnonzero(enough)
+    sparse = groups.are_sparse(completed[places])
+    found[:, places[sparse]] = groups.at_percents_of_sparse(completed[places[sparse]], percents)
+    for place in places[~sparse].tolist():
         sketches = groups.sketches(int(completed[place]))
         found[:, place] = list(at_percents(sketches, percents).values())
     found[:, 0] = np.maximum(found[:, 0], np.array(before_ticks, dtype=np.int64))
@@ -90,12 +96,57 @@ class _Seconds:
         own = np.add.reduceat(chunk.usable.astype(np.int64), edges[:-1])
         self._all = np.append(earlier, numbers)  # ascending; one second may be there twice
         self._until = np.append(0, np.cumsum(np.append(counts, own)))
+        dense = np.append(counts, own) > BUCKETS
+        if len(earlier) and earlier[-1] == numbers[0]:
+            dense[len(earlier) - 1 : len(earlier) + 1] |= counts[-1] + own[0] > BUCKETS
+        self._dense_until = np.append(0, np.cumsum(dense))
+        known = [
+            each for each, wide in zip(in_flight.sketches, dense[: len(earlier)], strict=True) if not wide
+        ]
+        self._times = np.concatenate(
+            [*(each.least_ticks.repeat(each.counts) for each in known), chunk.event_time_ticks[chunk.usable]]
+        )
+        sizes = np.append(np.where(dense[: len(earlier)], 0, counts), own)
+        self._times_until = np.append(0, np.cumsum(sizes))
 
     def in_flight_at(self, ends: Ints) -> Ints:
         """How many events are in flight at the end of each of these seconds."""
-        after = np.searchsorted(self._all, ends, side="right")
-        before = np.searchsorted(self._all, ends - IN_FLIGHT_SECONDS, side="right")
+        before, after = self._range(ends)
         return self._until[after] - self._until[before]
+
+    def are_sparse(self, ends: Ints) -> Mask:
+        """Whether no second in flight at these ends has more events than a sketch has buckets.
+
+        Its sketch then holds the times as they are.
+        """
+        before, after = self._range(ends)
+        return self._dense_until[after] == self._dense_until[before]
+
+    def at_percents_of_sparse(self, ends: Ints, percents: Sequence[int]) -> Ints:
+        """A row a percentage: the times at it of the events in flight at the end of these sparse seconds.
+
+        All at once, since where a second has few events there are many seconds.
+        """
+        before, after = self._range(ends)
+        starts, counts = self._times_until[before], self._times_until[after] - self._times_until[before]
+        found = np.empty((len(percents), len(ends)), dtype=np.int64)
+        width = int(counts.max(initial=1))
+        rows = max(1, _TIMES_AT_ONCE // width)
+        for first in range(0, len(ends), rows):
+            part = slice(first, first + rows)
+            places = starts[part, None] + np.arange(width)
+            inside = np.arange(width) < counts[part, None]
+            times = np.where(inside, self._times.take(places, mode="clip"), BEFORE_ALL_TICKS)
+            times.sort(axis=1)
+            for row, percent in zip(found, percents, strict=True):
+                k = np.maximum(1, -(-percent * counts[part] // 100))
+                row[part] = np.take_along_axis(times, (width - k)[:, None], axis=1)[:, 0]
+        return found
+
+    def _range(self, ends: Ints) -> tuple[Ints, Ints]:
+        """The first place in flight at the end of each of these seconds, and the one after the last."""
+        before = np.searchsorted(self._all, ends - IN_FLIGHT_SECONDS, side="right")
+        return before, np.searchsorted(self._all, ends, side="right")
 
     def sketches(self, end: int) -> list[TimeSketch]:
         """The sketches of the events in flight at the end of a second."""
