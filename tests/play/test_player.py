@@ -36,7 +36,7 @@ def player() -> Iterator[Player]:
 @pytest.mark.long
 def test_an_attempt_runs_in_a_process_that_has_no_secrets(player: Player):
     outcome = player.play(Attempt("SELECT UDF.reach(a) AS b INTO o FROM i", '{"a": 1}'))
-    assert [row.row for row in outcome.rows] == [{"b": "undefined,undefined,undefined"}]
+    assert [row.values for row in outcome.rows] == [{"b": "undefined,undefined,undefined"}]
     process = player._process  # pyright: ignore[reportPrivateUsage]
     assert process is not None
     with open(f"/proc/{process.pid}/environ") as environment:
@@ -51,7 +51,7 @@ def test_what_does_not_end_is_ended_and_the_next_attempt_runs(player: Player):
     assert [each.code for each in outcome.problems] == ["TOO_MUCH"]
     player.seconds = 60
     again = player.play(Attempt("SELECT a INTO o FROM i", '{"a": 1}'))
-    assert [row.row for row in again.rows] == [{"a": "1"}]
+    assert [row.values for row in again.rows] == [{"a": "1"}]
 
 
 def test_only_so_many_wait(player: Player):
@@ -131,3 +131,13 @@ def test_a_fault_of_the_engine_is_a_problem_that_is_named(monkeypatch: pytest.Mo
     attempt = Attempt("SELECT a INTO o FROM i", "{}")
     (problem,) = outcome_of(Playground("test", attempt), attempt).problems
     assert (problem.code, problem.message) == ("FAULT", "the engine failed: RuntimeError: broken")
+
+
+@pytest.mark.long
+def test_columns_keep_their_order_on_the_way(page: TestClient):
+    attempt = {
+        "query": "SELECT z, a, m INTO o FROM devices",
+        "events": '{"a": 1, "m": 2, "z": 9007199254740993}',
+    }
+    (row,) = page.post("/api/play", json=attempt).json()["rows"]
+    assert row["row"] == [["z", "9007199254740993"], ["a", "1"], ["m", "2"]]

@@ -63,7 +63,8 @@ def test_decisions_windows_and_rows_are_those_of_the_engine(browser: Browser, ad
             ["12:20:00 – 12:25:00", "3", "10", "not yet"],
         ]
         assert [(row[0], row[2], row[3]) for row in tab.rows("#rows")] == [
-            (str(row.line or "end of input"), row.row["deviceId"], row.row["events"]) for row in outcome.rows
+            (str(row.line or "end of input"), row.values["deviceId"], row.values["events"])
+            for row in outcome.rows
         ]
 
 

@@ -79,7 +79,7 @@ def test_rows_are_those_of_the_job():
     expected = run(
         query, {"i": rows}, settings={"late_arrival": "100s", "out_of_order": "9s", "early_arrival": "none"}
     )["o"]
-    assert sorted((row.row["k"], row.row["v"]) for row in outcome.rows) == sorted(
+    assert sorted((row.values["k"], row.values["v"]) for row in outcome.rows) == sorted(
         (str(row["k"]), str(row["v"])) for row in expected
     )
     assert {row.line for row in outcome.rows} > {None}
@@ -134,7 +134,7 @@ def test_more_events_than_batches_are_decided_one_by_one_all_the_same():
     rows = [{"t": at(n)} for n in range(130)]
     outcome = played(COUNTS.format("TumblingWindow(second, 10)"), rows)
     assert len(outcome.events) == 130
-    assert sum(int(row.row["n"] or 0) for row in outcome.rows) == 130
+    assert sum(int(row.values["n"] or 0) for row in outcome.rows) == 130
     assert len(outcome.watermarks) <= 60
 
 
@@ -161,7 +161,7 @@ def test_a_row_that_fails_the_query_is_named():
     (problem,) = outcome.problems
     assert (problem.code, problem.severity) == ("ROW_FAILED", "error")
     assert len(outcome.events) == 2
-    assert [row.row for row in outcome.rows] == [{"n": "1"}]
+    assert [row.values for row in outcome.rows] == [{"n": "1"}]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_reference_data_is_understood_and_not_read():
 def test_functions_of_the_project_are_there():
     twice = {"twice": "function main(x) { return 2 * x; }"}
     outcome = played("SELECT UDF.twice(a) AS b INTO o FROM i", [{"a": 21}], functions=twice)
-    assert [row.row for row in outcome.rows] == [{"b": "42"}]
+    assert [row.values for row in outcome.rows] == [{"b": "42"}]
 
 
 def test_a_project_begins_with_its_query_settings_and_first_events(tmp_path: Path):

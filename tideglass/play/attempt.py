@@ -103,15 +103,20 @@ class PlayedRow:
 
     output: its name.
     at_ticks: its System.Timestamp.
-    row: the columns, each value as people read it: text as it is, other values as JSON, None for NULL. A
-        browser would round large numbers.
+    row: the columns in their order, each value as people read it: text as it is, other values as JSON, None
+        for NULL. A browser would round large numbers.
     line: of the event after which it was emitted; None: at the end of the input.
     """
 
     output: str
     at_ticks: int
-    row: Mapping[str, str | None]
+    row: tuple[tuple[str, str | None], ...]
     line: int | None
+
+    @property
+    def values(self) -> dict[str, str | None]:
+        """The values by column."""
+        return dict(self.row)
 
 
 @dataclass(frozen=True, slots=True)

@@ -444,16 +444,16 @@ class _Run:
         )
 
 
-def _texts(row: Mapping[str, Any]) -> dict[str, str | None]:
+def _texts(row: Mapping[str, Any]) -> tuple[tuple[str, str | None], ...]:
     """The values of a row as people read them.
 
     >>> _texts({"n": 2**60, "name": "a", "none": None, "is": True})
-    {'n': '1152921504606846976', 'name': 'a', 'none': None, 'is': 'true'}
+    (('n', '1152921504606846976'), ('name', 'a'), ('none', None), ('is', 'true'))
     """
-    return {
-        name: value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return tuple(
+        (name, value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False))
         for name, value in row.items()
-    }
+    )
 
 
 def _least(watermarks_ticks: Sequence[int]) -> int | None:

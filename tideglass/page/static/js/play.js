@@ -378,12 +378,12 @@ function rowsCard(outcome) {
   const beside = outcome.rows[0]?.at_ms;
   const tables = outcome.outputs.map((output) => {
     const found = outcome.rows.filter((each) => each.output === output);
-    const columns = [...new Set(found.flatMap((each) => Object.keys(each.row)))];
+    const columns = [...new Set(found.flatMap((each) => each.row.map(([name]) => name)))];
     const rows = found.map((each) => ({
       line: each.line,
       cells: [
         each.line === null ? { text: "end of input", kind: "still" } : lineButton(each.line), clock(each.at_ms, beside),
-        ...columns.map((name) => (each.row[name] === null || each.row[name] === undefined ? { text: "NULL", kind: "null" } : each.row[name])),
+        ...columns.map((name) => each.row.find(([column]) => column === name)?.[1] ?? { text: "NULL", kind: "null" }),
       ],
     }));
     return html`<div class="rows">
