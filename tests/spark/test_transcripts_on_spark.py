@@ -27,6 +27,9 @@ pytestmark = pytest.mark.spark
         "time/watermark_after_each_batch",
         "time/substreams_close_their_windows_apart",
         "watermarks/percentile_66_of_the_books_example",
+        "early_panes/a_window_at_33_66_and_100_percent",
+        "output_timestamps/sessions_stamped_with_their_start",
+        "output_timestamps/overlapping_windows_stamped_after_the_window_before",
     ],
 )
 def test_the_transcript_holds_on_spark(name: str, spark: SparkSession, tmp_path: Path) -> None:
