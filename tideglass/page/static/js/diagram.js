@@ -14,7 +14,7 @@ const LINE_PX = 6;
 /** A wide diagram is made smaller down to this; then it scrolls. */
 const LEAST_SCALE = 0.76;
 /** A level with more key groups shows the slowest of them only. */
-const MOST_GROUPS = 64;
+const MOST_GROUPS = 20;
 
 /** Places for nodes: laid out again only when nodes or edges change, so nothing moves while a job runs. */
 export class Layout {
@@ -235,7 +235,7 @@ function keyGroups(model) {
   return levels.map((level) => {
     const all = ranges.filter((each) => each.level === level);
     const rank = (each) => instant(each.output_watermark_ms) ?? (isEnd(each.output_watermark_ms) ? Infinity : -Infinity);
-    const slowest = [...all].sort((a, b) => rank(a) - rank(b)).slice(0, MOST_GROUPS);
+    const slowest = [...all].sort((a, b) => rank(a) - rank(b) || b.rows_in - a.rows_in).slice(0, MOST_GROUPS);
     const rows = all.reduce((sum, each) => sum + each.rows_in, 0);
     return html`<details>
       <summary>Level ${level}: ${plural(all.length, "key group")}, ${plural(rows, "row")} in</summary>
