@@ -21,6 +21,7 @@ from tideglass.ingress.in_flight import PERCENTS
 from tideglass.ingress.late_partitions import PartitionShare, late_partition_states
 from tideglass.ingress.reports import HeldBy, ReaderReport
 from tideglass.ingress.scan import Scan, ScanState
+from tideglass.plan.explain import operator_text
 from tideglass.plan.fingerprint import fingerprints
 from tideglass.project.settings import from_job_config, from_options
 from tideglass.testing import compile_rows, run
@@ -170,3 +171,11 @@ def test_a_chosen_policy_changes_the_fingerprint_of_what_it_feeds_and_of_nothing
     )
     assert plain == same
     assert not set(plain) & set(other)
+
+
+def test_explain_shows_the_policy():
+    settings = from_options({"watermarks": "tracking subscription at percentile 95"})
+    topology = compile_rows("SELECT t FROM a TIMESTAMP BY t", {"a": []}, settings).topology
+    assert operator_text(topology, topology.ops[0]) == (
+        "read a (application time, tracking subscription, watermark at percentile 95)"
+    )

@@ -48,6 +48,11 @@ from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.plan.read_back import read_backs
 
+
+def with_panes(trial: Trial) -> Trial:
+    return replace(trial, settings={**trial.settings, "early_panes": {"output": [33, 80]}})
+
+
 #: What is built by operators of every kind, each with state of its own.
 KINDS = {
     "projections": projections(),
@@ -66,6 +71,7 @@ KINDS = {
     "patterns among steps": of_steps(),
     "chains of steps": chains_of_steps(),
     "watermarks of sources": watermarked(),
+    "early panes": watermarked().filter(lambda trial: "Hopping" in trial.query).map(with_panes),
 }
 
 Given = dict[str, Counter[str]]

@@ -132,7 +132,8 @@ def _settings_words(project: Project) -> str:
     late = (
         "unlimited" if settings.late_arrival_ticks is None else format_duration(settings.late_arrival_ticks)
     )
+    watermarks = "".join(f", watermark of {name}: {text}" for name, text in settings.watermarks)
     return (
         f"late {late}, out of order {format_duration(settings.out_of_order_ticks)}, {settings.policy}, "
-        f"compatibility level {settings.compatibility_level}"
+        f"compatibility level {settings.compatibility_level}{watermarks}"
     )

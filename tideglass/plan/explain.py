@@ -12,6 +12,7 @@ from tideglass.core.types import PARTITION
 from tideglass.plan.expressions import Ref
 from tideglass.plan.nodes import Plan
 from tideglass.plan.output_timestamp import OutputTimestamp, PairTimestamp
+from tideglass.plan.policy_settings import Policies
 from tideglass.plan.spans import look_back_ticks, step_spans_ticks
 from tideglass.plan.specs import (
     AggregateSpec,
@@ -164,6 +165,14 @@ def _operators(topology: Topology, level: int) -> tuple[str, ...]:
     return tuple(f"#{op.id} {operator_text(topology, op)}" for op in topology.at(level))
 
 
+def _watermark_text(policies: Policies) -> str:
+    """The watermark policy that the settings choose; empty for the service's own."""
+    source = "" if policies.source is None else f", {policies.source}"
+    return (
+        source if policies.percentile is None else f"{source}, watermark at percentile {policies.percentile}"
+    )
+
+
 def operator_text(topology: Topology, op: Op) -> str:
     """One operator in one line."""
     match op:
@@ -171,7 +180,7 @@ def operator_text(topology: Topology, op: Op) -> str:
             reader = topology.readers[op.reader]
             time = "application time" if reader.timestamp is not None else "arrival time"
             over = f", {len(reader.over)} substream key(s)" if reader.over else ""
-            return f"read {reader.input} ({time}{over})"
+            return f"read {reader.input} ({time}{over}{_watermark_text(reader.policies)})"
         case RowsOp():
             what = ", ".join(item.name for item in op.rows.items) or "nothing"
             return f"rows of #{op.source}: {what}" + (" where a condition holds" if op.rows.condition else "")

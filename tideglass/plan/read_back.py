@@ -79,6 +79,7 @@ def _early_ticks(readers: list[Reader]) -> int | None:
 
 def _reach_ticks(policies: Policies) -> int | None:
     """How far before an event's time others may arrive that decide on it: also those in flight with it."""
-    if policies.early_ticks is None or policies.percentile is None:
+    at_percents = policies.percentile is not None or policies.early_percents
+    if policies.early_ticks is None or not at_percents:
         return policies.early_ticks
     return policies.early_ticks + IN_FLIGHT_SECONDS * TICKS_PER_SECOND
