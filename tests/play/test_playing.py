@@ -7,11 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from support.depth import depth
 from support.times import at, ticks_at
 from tideglass.core.time import TICKS_PER_MINUTE, parse_ticks
 from tideglass.play.attempt import (
     MOST_EVENTS,
+    OUTCOME,
     Attempt,
     Outcome,
     PlayedWindow,
@@ -231,3 +235,41 @@ def test_a_project_begins_with_its_query_settings_and_first_events(tmp_path: Pat
     assert (outcome.problems, len(outcome.rows)) == ((), 40)
     mended = play(start, replace(start.attempt, query="SELECT nothing INTO o FROM elsewhere"))
     assert mended.problems[0].code == "UNKNOWN_INPUT"
+
+
+QUERIES = (
+    "SELECT * INTO o FROM i TIMESTAMP BY t",
+    "SELECT k, COUNT(*) AS n INTO o FROM i TIMESTAMP BY t OVER k GROUP BY k, TumblingWindow(second, 7)",
+    "WITH s AS (SELECT k FROM i TIMESTAMP BY t) "
+    "SELECT a.k INTO o FROM s a JOIN s b ON DATEDIFF(second, a, b) BETWEEN 0 AND 5",
+)
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=5),
+    st.integers(0, 60).map(at),
+    st.just({"a": [1]}),
+)
+FIELDS = st.sampled_from(("t", "k", "_arrival", "_partition", "_input"))
+TYPED = st.one_of(
+    st.dictionaries(FIELDS, VALUES, max_size=4).map(json.dumps),
+    st.integers(0, 60).map(lambda second: json.dumps({"t": at(second), "k": "a"})),
+    st.text(max_size=20),
+)
+
+
+@settings(deadline=None, max_examples=depth(200))
+@given(query=st.sampled_from(QUERIES), lines=st.lists(TYPED, max_size=5), late=st.none() | st.floats())
+def test_whatever_is_typed_has_an_outcome_that_json_holds(query: str, lines: list[str], late: float | None):
+    outcome = play(EMPTY, Attempt(query, "\n".join(lines), Tolerances(late_seconds=late)))
+    text = OUTCOME.body(outcome).decode()
+    assert OUTCOME.of_body(text.encode()) == outcome
+    assert "NaN" not in text.replace('"NaN', "")
+    if not any(each.severity == "error" for each in outcome.problems):
+        refused = sum(each.code == "REFUSED" for each in outcome.problems)
+        typed = [line.strip() for line in "\n".join(lines).split("\n")]
+        events = sum(bool(line) and not line.startswith("#") for line in typed)
+        assert len({(each.reader, each.line) for each in outcome.events}) == len(outcome.events)
+        assert len({each.line for each in outcome.events}) + refused == events
