@@ -64,6 +64,12 @@ def full_status(**changes: object) -> Status:
                 },
                 last_event="2026-01-01T12:01:58Z",
                 substreams=2,
+                decisions={
+                    "accepted": 90,
+                    "adjusted_late": 3,
+                    "adjusted_out_of_order": 5,
+                    "arrivals_raised": 2,
+                },
                 percentiles_ticks={50: at(54), 95: at(51)},
             ),
             InputStatus(

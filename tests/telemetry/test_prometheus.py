@@ -89,6 +89,11 @@ def test_labels_are_those_of_the_catalogue():
         ("DeserializationError_total", {"logical_name": "toll", "partition_id": "0"}, 2),
         ("InputEventBytes_total", {"logical_name": "toll", "partition_id": "1"}, 2500),
         ("DroppedOrAdjustedEvents_total", {"logical_name": "toll"}, 5),
+        (
+            "events_by_decision_total",
+            {"logical_name": "toll", "partition_id": "0", "decision": "adjusted_late"},
+            3,
+        ),
         ("OutputEvents_total", {"logical_name": "perMinute"}, 12),
         ("Errors_total", {}, 1),
         ("InputEventsSourcesBacklogged", {"logical_name": "toll"}, 1234),
@@ -174,6 +179,14 @@ def test_readers_of_a_partition_share_what_is_decoded():
     labels = {"logical_name": "toll", "partition_id": "0"}
     assert value(status, "tideglass_InputEventBytes_total", **labels) == 5000
     assert value(status, "tideglass_LateInputEvents_total", **labels) == 6
+
+
+def test_decisions_add_up_to_the_events():
+    found = scraped(full_status())
+    name = "tideglass_events_by_decision_total"
+    decided = {dict(labels)["decision"]: count for (each, labels), count in found.items() if each == name}
+    assert decided == {"accepted": 90, "adjusted_late": 3, "adjusted_out_of_order": 5}
+    assert sum(decided.values()) == 98, "those of partition 0 that were not refused"
 
 
 def test_only_the_slowest_substreams_have_a_metric():

@@ -147,6 +147,12 @@ OWN_METRICS: tuple[Metric, ...] = (
         "Watermark of an input partition, seconds since 1970: the least of its readers.",
         *_INPUT,
     ),
+    _own(
+        "events_by_decision_total",
+        "Events by what the time policies decided, once per reader; those refused have no decision.",
+        *_INPUT,
+        "decision",
+    ),
     _own("partition_held_rows", "Rows the out-of-order policy keeps.", *_INPUT),
     _own("substreams_ahead", "Substreams ahead of the watermark of their partition.", *_INPUT),
     _own(

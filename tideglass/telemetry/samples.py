@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, TICKS_PER_SECOND, ticks_of_datetime
-from tideglass.job.report.metrics import SOURCES
-from tideglass.job.report.status import InputStatus, JobState, OutputStatus, Status, StepStatus
+from tideglass.job.report.status import SOURCES, InputStatus, JobState, OutputStatus, Status, StepStatus
 from tideglass.telemetry.catalogue import BY_API_NAME, JOB_LABEL, METRICS, PREFIX, Metric
 
 #: Substreams that have a metric: their names are data, and every name is a time series for ever.
@@ -26,6 +25,8 @@ _OF_EVERY_PARTITION = (
     "InputEventBytes",
     SOURCES,
 )
+#: Counted beside the decisions: these events are among the decided ones too.
+_BESIDE = {"arrivals_raised", "beyond_percentile"}
 #: Counted once for all readers of a partition, since they share what is decoded.
 _OF_THE_DECODER = {"DeserializationError", "InputEventBytes", SOURCES}
 
@@ -124,6 +125,13 @@ def _inputs(status: Status) -> Iterator[Sample]:
         if all(is_instant(mark) for mark in marks):
             least = min(mark for mark in marks if mark is not None)
             yield _sample(status, "partition_watermark_timestamp_seconds", _seconds(least), **labels)
+        decided: dict[str, int] = {}
+        for each in readers:
+            for decision, count in each.decisions.items():
+                if decision not in _BESIDE:
+                    decided[decision] = decided.get(decision, 0) + count
+        for decision, count in decided.items():
+            yield _sample(status, "events_by_decision_total", count, **labels, decision=decision)
         yield _sample(status, "partition_held_rows", sum(each.rows_held for each in readers), **labels)
         yield _sample(status, "substreams_ahead", sum(each.substreams for each in readers), **labels)
     for name, count in out_of_order.items():

@@ -15,9 +15,7 @@ from tideglass.engine.reports import StageReport
 from tideglass.ingress.decisions import Counters
 from tideglass.ingress.reports import BatchReports, PartitionReport, ReaderReport
 from tideglass.job.report.catch_up import CatchUp
-
-#: The service's name of the number of messages or files read (`asa.md` 9.1).
-SOURCES = "InputEventsSourcesPerSecond"
+from tideglass.job.report.status import SOURCES
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from tideglass.ingress.reports import ReaderReport
 from tideglass.job.directory import AT_ONCE, JobDirectory
 from tideglass.job.report.batch_times import Moment
 from tideglass.job.report.history import HistoryWriter, Mark, now_ms, sample_of
-from tideglass.job.report.metrics import SOURCES, DataErrors, Metrics, PartitionFacts
+from tideglass.job.report.metrics import DataErrors, Metrics, PartitionFacts
 from tideglass.job.report.run_journal import Ended, RunEnd, add
 from tideglass.job.report.run_view import RunView
-from tideglass.job.report.status import DEGRADED_SECONDS, InputStatus, JobState, Status, write_status
+from tideglass.job.report.status import DEGRADED_SECONDS, SOURCES, InputStatus, JobState, Status, write_status
 from tideglass.job.start.begin import RunSetup, utc_text
 
 _LOOK_SECONDS = 0.25

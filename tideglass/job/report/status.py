@@ -19,6 +19,8 @@ from tideglass.job.report.packed import packed, unpacked
 
 #: A run that met broken input this recently is degraded (`asa.md` 7.1: it recovers within minutes).
 DEGRADED_SECONDS = 300.0
+#: The service's name of the number of messages or files read (`asa.md` 9.1).
+SOURCES = "InputEventsSourcesPerSecond"
 
 
 class JobState(StrEnum):
