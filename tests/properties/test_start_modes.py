@@ -40,6 +40,7 @@ from support.joins import chains as chains_of_joins
 from support.lookups import joined
 from support.matching import matchings, of_steps
 from support.queries import chained
+from support.stamped import stamped
 from support.times import ticks_at
 from tideglass.core.errors import EvaluationError, InputError
 from tideglass.core.json_rows import rows_of
@@ -70,6 +71,7 @@ KINDS = {
     "patterns": matchings(),
     "patterns among steps": of_steps(),
     "chains of steps": chains_of_steps(),
+    "output timestamps": stamped(),
     "watermarks of sources": watermarked(),
     "early panes": watermarked().filter(lambda trial: "Hopping" in trial.query).map(with_panes),
 }
