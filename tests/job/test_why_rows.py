@@ -160,8 +160,8 @@ def test_12_a_job_that_falls_back(tmp_path: Path, clock: Clock, monkeypatch: pyt
     with RunInProcess(project.job(key_groups=2, batch_bytes=batch_bytes)) as run:
         run.batch()
         run.batch()  # what was there at the start is read
-        for _ in range(5):
-            project.put(0, minute(clock))
+        for batch in range(5):  # all the while an event a second is sent
+            project.put(0, [event(clock, second) for second in range(-60 if batch else -121, 0)])
             run.batch()
             run.report()
         found = diagnose_directory(run.directory)
@@ -196,3 +196,11 @@ def test_16_state_that_takes_most_of_the_memory(
     assert finding.severity is Severity.PROBLEM
     assert re.search(r"9\d % of the", finding.text)
     assert re.search(r"counts \(tumbling window\) holds [\d,]+ rows: open windows", text_of(finding))
+
+
+def test_rows_that_make_the_query_fail_are_counted(tmp_path: Path, clock: Clock) -> None:
+    query = COUNTS.replace("COUNT(*)", "SUM(CAST(v AS bigint))")
+    found = of_a_minute(Folder(tmp_path, query, 5, settings={"RowErrorPolicy": "Drop"}), clock, v="none")
+    finding = the("ROWS_FAIL", found)
+    assert finding.severity is Severity.WARNING
+    assert finding.text.startswith("60 rows made the query fail and were left out")

@@ -79,6 +79,7 @@ class Folder:
     inputs: tuple[str, ...] = ("events",)
     arrival: str | None = "arrived"
     extra: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
@@ -88,6 +89,7 @@ class Folder:
             "EventsOutOfOrderMaxDelayInSeconds": self.out_of_order_seconds,
             "EventsOutOfOrderPolicy": self.policy,
             "CompatibilityLevel": "1.2",
+            **self.settings,
         }
         files = {"JobConfig.json": config}
         for name in self.inputs:

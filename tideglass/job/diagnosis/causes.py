@@ -28,6 +28,7 @@ LOOKS: tuple[Look, ...] = (
     work_causes.memory,
     work_causes.growing_backlog,
     work_causes.stuck_batch,
+    row_causes.failing_rows,
     row_causes.lost_rows,
     watermark_causes.stopped_substreams,
     input_causes.idle_input,

@@ -26,6 +26,24 @@ def lost_rows(facts: JobFacts) -> Iterator[Finding]:
                 yield finding
 
 
+def failing_rows(facts: JobFacts) -> Iterator[Finding]:
+    """Rows that make the query fail and are left out, as the settings ask."""
+    failed, events = facts.status.counters.get("Errors", 0), facts.status.counters.get("InputEvents", 0)
+    if not failed:
+        return
+    rows = count_text(failed, "row")
+    yield Finding(
+        "ROWS_FAIL",
+        None,
+        Severity.WARNING if 2 * failed >= events else Severity.WAITING,
+        f"{rows} made the query fail and {'was' if failed == 1 else 'were'} left out, since RowErrorPolicy "
+        "is Drop",
+        (f"{rows} failed; events read by all readers: {events:,}",),
+        "convert with TRY_CAST, or filter before the conversion; without RowErrorPolicy the first such "
+        "row stops the job and names its place",
+    )
+
+
 def _lost_in(facts: JobFacts, graph: StepGraph, output: str, step: StepStatus) -> Finding | None:
     rows = count_text(step.rows_in, "row")
     evidence = trail_lines(facts, graph, output)
@@ -39,8 +57,8 @@ def _lost_in(facts: JobFacts, graph: StepGraph, output: str, step: StepStatus) -
             "since none meets a row of the reference data",
             (*evidence, *_reference_lines(facts)),
             "look whether the reference data has rows, and compare the types and spelling of the keys on "
-            "both sides (a text equals no number: CAST in ON, or CREATE TABLE); LEFT JOIN keeps rows without "
-            "a match",
+            "both sides (a text equals no number: CAST in ON, or CREATE TABLE); LEFT JOIN keeps rows "
+            "without a match",
         )
     if "join" in step.kind:
         return _lost_in_join(facts, graph, output, step, evidence)

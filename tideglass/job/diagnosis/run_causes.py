@@ -14,7 +14,7 @@ from tideglass.job.report.run_journal import Ended
 from tideglass.job.report.status import JobState
 
 #: A run writes its status every two seconds; so many without one are no delay any more.
-QUIET_SECONDS = 30.0
+QUIET_SECONDS = 60.0
 #: From the start of a run to its first batch: Spark needs some ten seconds.
 START_SECONDS = 120.0
 #: A run whose memory was that full when it was killed has most likely been killed for it.

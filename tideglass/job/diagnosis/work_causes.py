@@ -88,8 +88,8 @@ def growing_backlog(facts: JobFacts) -> Iterator[Finding]:
             continue
         (first, first_ticks), (last, last_ticks) = points[0], points[-1]
         seconds = (last.at_ms - first.at_ms) / 1000
-        in_span = [each for each in batches if (wall_ticks(each.began) or 0) >= first.at_ms * _MS]
-        busy_seconds = sum(each.seconds for each in in_span)
+        in_span = [each for each in batches if _overlap_seconds(each, first, last) > 0]
+        busy_seconds = sum(_overlap_seconds(each, first, last) for each in in_span)
         if seconds < RATE_SECONDS or busy_seconds < BUSY_SHARE * seconds:
             continue
         reached = (last_ticks - first_ticks) / TICKS_PER_SECOND / seconds
@@ -97,6 +97,13 @@ def growing_backlog(facts: JobFacts) -> Iterator[Finding]:
         if reached >= KEEPS_UP_SHARE or lag_seconds < LAG_SECONDS:
             continue
         yield _falling_back(name, reached, lag_seconds, in_span, _backlog_line(name, samples))
+
+
+def _overlap_seconds(batch: BatchStatus, first: HistorySample, last: HistorySample) -> float:
+    """How much of a batch lies between two samples."""
+    began_seconds = (wall_ticks(batch.began) or 0) / TICKS_PER_SECOND
+    until_seconds = min(began_seconds + batch.seconds, last.at_ms / 1000)
+    return max(0.0, until_seconds - max(began_seconds, first.at_ms / 1000))
 
 
 def _falling_back(
