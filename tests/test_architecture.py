@@ -253,6 +253,15 @@ def test_a_query_is_checked_without_the_engine(tmp_path):
     assert len(loaded) < 400, "about 315 when this was written"
 
 
+@pytest.mark.parametrize("module", ["job.diagnosis.diagnose", "terminal.app", "telemetry.prometheus"])
+def test_a_job_is_looked_at_without_the_engine(module):
+    code = f"import sys, tideglass.{module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loaded = {each.split(".")[0] for each in done.stdout.split()}
+    assert not loaded & {"pyspark", "duckdb", "pyarrow", "numpy", "pandas", "lark"}
+
+
 def test_every_module_says_what_it_is():
     silent = [name_of(path) for path in modules() if not ast.get_docstring(tree_of(path))]
     assert not silent

@@ -30,6 +30,19 @@ class Fields:
     event_ids: bool = added_field(default=False)
 
 
+#: Kinds of errors of events that the time policies settle (`asa.md` 1.2, 1.4); the others are the
+#: deserializer's.
+POLICY_ERRORS = frozenset(
+    {
+        "LateInputEvent",
+        "EarlyInputEvent",
+        "OutOfOrderEvent",
+        "InvalidInputTimeStamp",
+        "InvalidInputTimeStampKey",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Rejected:
     """Events the deserializer refused for one reason (`asa.md` 6.2, 9.2).

@@ -25,7 +25,7 @@ _MOST_CHARACTERS = 500
 
 #: The service's name of each kind, and the decisions it stands for. An event that was late and out of order
 #: counts in both kinds, as in the service's metrics.
-KINDS_OF_POLICIES: Mapping[str, tuple[Decision, ...]] = {
+_KINDS: Mapping[str, tuple[Decision, ...]] = {
     "LateInputEvent": (Decision.ADJUSTED_LATE, Decision.ADJUSTED_BOTH, Decision.DROPPED_LATE),
     "EarlyInputEvent": (Decision.DROPPED_EARLY,),
     "OutOfOrderEvent": (
@@ -59,7 +59,7 @@ class OffendingEvents:
         counts = np.bincount(decided.decision, minlength=len(Decision))
         if counts[Decision.ACCEPTED] == len(decided.decision):
             return
-        for kind, decisions in KINDS_OF_POLICIES.items():
+        for kind, decisions in _KINDS.items():
             count = int(counts[list(decisions)].sum())
             if not count:
                 continue

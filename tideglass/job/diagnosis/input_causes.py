@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tideglass.ingress.offending import KINDS_OF_POLICIES
+from tideglass.core.events import POLICY_ERRORS
 from tideglass.job.diagnosis.facts import JobFacts, wall_ticks
 from tideglass.job.diagnosis.finding import Finding, Severity
 from tideglass.job.diagnosis.words import count_text, moment_text, share_text, span_text, ticks_text
@@ -133,7 +133,7 @@ def refused(facts: JobFacts) -> Iterator[Finding]:
         found = [
             each
             for each in facts.status.errors
-            if each.input == name and each.error_type not in KINDS_OF_POLICIES
+            if each.input == name and each.error_type not in POLICY_ERRORS
         ]
         newest = found[-1] if found else None
         recent = facts.status.state is JobState.DEGRADED
