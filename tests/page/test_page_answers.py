@@ -222,6 +222,8 @@ def test_the_query_is_there_with_the_places_of_its_steps_when_the_project_is_gon
         "late_seconds": None,
         "out_of_order_seconds": 7.0,
         "policy": "adjust",
+        "source": None,
+        "percentile": None,
     }
     hopping, session = found["windows"]
     assert (hopping["kind"], hopping["size_seconds"], hopping["hop_seconds"]) == ("hopping", 600.0, 300.0)

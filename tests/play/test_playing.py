@@ -25,6 +25,7 @@ from tideglass.play.attempt import (
 from tideglass.play.playgrounds import example, of_project
 from tideglass.play.playing import play
 from tideglass.project.project import load_project
+from tideglass.project.settings import from_options
 from tideglass.simulate.simulation import EXAMPLE, EXAMPLE_POLICIES, simulate
 from tideglass.testing import run
 
@@ -273,3 +274,19 @@ def test_whatever_is_typed_has_an_outcome_that_json_holds(query: str, lines: lis
         events = sum(bool(line) and not line.startswith("#") for line in typed)
         assert len({(each.reader, each.line) for each in outcome.events}) == len(outcome.events)
         assert len({each.line for each in outcome.events}) + refused == events
+
+
+def test_the_watermark_policy_of_a_project_holds_in_its_playground():
+    rows = [{"t": at(n), "_arrival": at(n)} for n in range(10)] + [{"t": at(2), "_arrival": at(10)}]
+    query = COUNTS.format("TumblingWindow(second, 5)")
+    plain = played(query, rows, Tolerances(late_seconds=60, out_of_order_seconds=30))
+    chosen = from_options({"watermarks": "at percentile 50"})
+    ahead = played(query, rows, Tolerances(late_seconds=60, out_of_order_seconds=30), settings=chosen)
+    assert [each.outcome for each in plain.events] == ["accepted"] * 11
+    assert ahead.events[-1].outcome == "adjusted"
+    expected = run(
+        query,
+        {"i": rows},
+        settings=replace(chosen, late_arrival_ticks=60 * 10**7, out_of_order_ticks=30 * 10**7),
+    )
+    assert [row.values["n"] for row in ahead.rows] == [str(row["n"]) for row in expected["o"]]

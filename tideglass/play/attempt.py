@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tideglass.core.documents import Document
+from tideglass.project.settings import JobSettings
 
 #: Of an attempt; one beyond them is refused. They bound what the page's process holds, too.
 MOST_EVENTS, MOST_QUERY_CHARACTERS, MOST_EVENT_CHARACTERS = 500, 50_000, 200_000
@@ -187,7 +188,7 @@ class Playground:
 
     name: of the project, or of the example.
     attempt: what is shown first.
-    level: the compatibility level.
+    settings: of the job; of them an attempt has tolerances of its own.
     functions: JavaScript source by name.
     references: names of reference inputs, which an attempt cannot read.
     inputs: names of the inputs; empty: any.
@@ -195,7 +196,7 @@ class Playground:
 
     name: str
     attempt: Attempt
-    level: str = "1.2"
+    settings: JobSettings = JobSettings()
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
     references: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()

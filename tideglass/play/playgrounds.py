@@ -67,7 +67,7 @@ def of_project(project: Project, inputs: Mapping[str, InputOption]) -> Playgroun
     return Playground(
         name=project.name,
         attempt=Attempt(project.query.text, "\n".join(lines), tolerances_of(project.settings.policies())),
-        level=project.settings.compatibility_level,
+        settings=project.settings,
         functions=project.scripts,
         references=references,
         inputs=(*streams, *(name for name in inputs if name not in streams)),

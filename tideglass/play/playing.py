@@ -179,12 +179,12 @@ def _settings(playground: Playground, tolerances: Tolerances) -> JobSettings:
     for name, value in seconds.items():
         if value is not None and not 0 <= value <= 100 * 366 * 86_400:
             raise _Unusable(Problem("NO_TOLERANCE", f"{name} is {value} seconds", where="tolerances"))
-    return JobSettings(
+    return replace(
+        playground.settings,
         late_arrival_ticks=_ticks(tolerances.late_seconds),
         early_arrival_ticks=_ticks(tolerances.early_seconds),
         out_of_order_ticks=round(tolerances.out_of_order_seconds * TICKS_PER_SECOND),
         policy="drop" if tolerances.drop else "adjust",
-        compatibility_level=cast("Any", playground.level),
         limits=_LIMITS,
     )
 

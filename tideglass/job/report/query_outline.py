@@ -50,6 +50,8 @@ class ReaderOutline:
     early_seconds, late_seconds: the tolerances; None: no limit.
     out_of_order_seconds: the tolerance.
     policy: "adjust" or "drop".
+    source: what the settings say of the source (`SourceKind`); None: nothing.
+    percentile: the watermark is at least at this percentage of the events in flight; None: it is not.
     """
 
     reader: int
@@ -60,6 +62,8 @@ class ReaderOutline:
     late_seconds: float | None
     out_of_order_seconds: float
     policy: str
+    source: str | None = None
+    percentile: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +165,8 @@ def _reader(reader: Reader) -> ReaderOutline:
         late_seconds=_seconds(policies.late_ticks),
         out_of_order_seconds=policies.out_of_order_ticks / TICKS_PER_SECOND,
         policy="drop" if policies.drop else "adjust",
+        source=None if policies.source is None else policies.source.value,
+        percentile=policies.percentile,
     )
 
 
