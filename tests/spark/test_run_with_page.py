@@ -13,6 +13,9 @@ from typing import TypeVar
 import httpx
 import pytest
 
+from support.browser import chromium, opened
+from support.shown_jobs import served
+
 pytestmark = pytest.mark.spark
 
 T = TypeVar("T")
@@ -29,6 +32,23 @@ def until(found: Callable[[], T | None], process: subprocess.Popen[str]) -> T:
             return value
         time.sleep(0.5)
     raise AssertionError("it took too long")
+
+
+def check_what_is_drawn(url: str, connection: str) -> None:
+    """The page in a browser shows what the job's status holds, as long as nothing new comes."""
+    with chromium() as browser, opened(browser, url) as tab:
+        tab.shows(".connection", connection)
+        name = httpx.get(f"{url}api/jobs").json()["jobs"][0]["name"]
+        status = httpx.get(f"{url}api/job/{name}/status").json()
+        tab.shows(".state", status["state"])
+        assert tab.facts(".tiles")["events"] == str(status["events"]) == "7"
+        partitions = {row[0]: row for row in tab.rows("#inputs > .scroll")}
+        assert set(partitions) == {each["partition"] for each in status["inputs"]}
+        for each in status["inputs"]:
+            clock = time.strftime("%H:%M:%S", time.gmtime(each["watermark_ms"] // 1000))
+            assert partitions[each["partition"]][1].endswith(clock)
+        outputs = {row[0]: row[3] for row in tab.rows("#outputs table")}
+        assert outputs == {each["output"]: str(each["rows"]) for each in status["outputs"]}
 
 
 def test_a_run_serves_its_page_and_sparks_ui_leads_there(tmp_path: Path):
@@ -54,6 +74,7 @@ def test_a_run_serves_its_page_and_sparks_ui_leads_there(tmp_path: Path):
         status = httpx.get(f"{url}api/job/heat/status").json()
         assert (status["state"], status["alive"], status["events"]) == ("Running", True, 7)
         assert status["steps"]
+        check_what_is_drawn(url, "live")
         query = httpx.get(f"{url}api/job/heat/query").json()
         assert query["text"] == (tmp_path / "heat" / "heat.asaql").read_text()
         assert {each["name"] for each in query["steps"]} == {"minutes", "perMinute", "alerts"}
@@ -76,6 +97,8 @@ def test_a_run_serves_its_page_and_sparks_ui_leads_there(tmp_path: Path):
         assert process.wait(60) == 0
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{url}livez")
+        with served(tmp_path / "heat" / ".tideglass" / "run") as url:
+            check_what_is_drawn(url, "not running")
     finally:
         process.kill()
         process.communicate()
