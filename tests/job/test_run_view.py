@@ -288,6 +288,11 @@ def test_errors_of_one_kind_are_one_with_the_newest_example_and_their_number_is_
     assert len(view.errors()) == MOST_ERRORS
     assert view.errors()[-1].error_type == f"kind {MOST_ERRORS + 9}"
     assert len(view.errors()[-1].example or "") == 500
+    for number in range(MOST_ERRORS):
+        late = PartitionReport("events", str(number), offending=(Rejected("LateInputEvent", 1, "late"),))
+        view.take_batch(100 + number, BatchReports((late,)), {}, {}, 0, Moment(100, 100))
+    kinds = [each.error_type for each in view.errors()]
+    assert kinds == [f"kind {number + 10}" for number in range(MOST_ERRORS)], "what was refused stays"
 
 
 def test_a_status_with_long_lists_is_read_as_it_was_written(tmp_path: Path):

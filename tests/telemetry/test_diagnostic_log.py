@@ -99,6 +99,16 @@ def test_errors_of_ten_minutes_are_one_entry_and_each_is_counted_once(tmp_path: 
     assert [each["properties"]["ToTimestamp"][14:16] for each in found] == ["10", "12"]
 
 
+def test_partitions_are_counted_into_one_entry_also_where_one_is_left_out_of_the_status(tmp_path: Path):
+    log = DiagnosticLog(tmp_path / "d.jsonl")
+    log(status_at(0, LATE, replace(LATE, partition="2", count=5)))
+    log(status_at(1, replace(LATE, partition="2", count=6)))
+    log(status_at(2, replace(LATE, count=2), replace(LATE, partition="2", count=6), state=JobState.STOPPED))
+    (entry,) = data_errors(tmp_path / "d.jsonl")
+    assert entry["properties"]["EventCount"] == 3 + 6 + 2
+    assert entry["properties"]["PartitionId"] == "1"
+
+
 def test_a_run_has_a_start_and_an_end_under_one_guid(tmp_path: Path):
     log = DiagnosticLog(tmp_path / "d.jsonl")
     log(status_at(0))

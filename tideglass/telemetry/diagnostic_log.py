@@ -1,7 +1,7 @@
 """The diagnostic log of a job, in the shape the service gives its resource logs (`asa.md` 9.2).
 
-Data errors are aggregated: an entry says how many events of one input, partition and kind there were within
-ten minutes, with an example. A job with a million late events so has as many entries as one with three.
+Data errors are aggregated: an entry says how many events of one input and kind there were within ten minutes,
+with an example. A job with a million late events so has as many entries as one with three.
 """
 
 from __future__ import annotations
@@ -57,20 +57,16 @@ def error_code(error_type: str) -> str | None:
 
 @dataclass(slots=True)
 class _Counted:
-    """Data errors of one kind within a period.
+    """Data errors of one input and kind within a period.
 
-    newest: as the last status has them.
-    before: how many there were when the period began.
+    newest: those of the partition where the last were met.
     first: when the first of the period were met, ISO text.
+    count: of all partitions.
     """
 
     newest: ErrorStatus
-    before: int
     first: str
-
-    @property
-    def count(self) -> int:
-        return self.newest.count - self.before
+    count: int
 
 
 class DiagnosticLog:
@@ -86,7 +82,8 @@ class DiagnosticLog:
         self._file = RotatedLines(path, most_bytes)
         self._period_seconds = period_seconds
         self._period_began: float | None = None
-        self._counted: dict[tuple[str, str, str], _Counted] = {}
+        self._known: dict[tuple[str, str, str], int] = {}
+        self._counted: dict[tuple[str, str], _Counted] = {}
         self._failed_calls: dict[str, int] = {}
 
     def __call__(self, status: Status) -> None:
@@ -98,14 +95,7 @@ class DiagnosticLog:
             self._period_began = now
             lines.append(_started(status))
         for each in status.errors:
-            key = (each.input, each.partition, each.error_type)
-            counted = self._counted.get(key)
-            if counted is None:
-                self._counted[key] = _Counted(each, 0, each.last or status.updated)
-                continue
-            if counted.count == 0 and each.count > counted.newest.count:
-                counted.first = each.last or status.updated
-            counted.newest = each
+            self._count(each, each.last or status.updated)
         if over or now - self._period_began >= self._period_seconds:
             self._period_began = now
             lines += self._due(status)
@@ -113,12 +103,22 @@ class DiagnosticLog:
             lines.append(_ended(status))
         self._file.append(lines)
 
+    def _count(self, error: ErrorStatus, at: str) -> None:
+        key = (error.input, error.partition, error.error_type)
+        before = self._known.get(key, 0)
+        self._known[key] = error.count
+        # A status names so many kinds only; one that was left out for a while begins at 0 again.
+        more = error.count - before if error.count >= before else error.count
+        if not more:
+            return
+        counted = self._counted.setdefault((error.input, error.error_type), _Counted(error, at, 0))
+        counted.newest, counted.count = error, counted.count + more
+
     def _due(self, status: Status) -> Iterator[str]:
         """The entries of a period that is over; with that the next one begins."""
         for counted in self._counted.values():
-            if counted.count:
-                yield _data_error(status, counted)
-                counted.before = counted.newest.count
+            yield _data_error(status, counted)
+        self._counted = {}
         for output in status.outputs:
             failed = output.failed_calls - self._failed_calls.get(output.output, 0)
             if failed:

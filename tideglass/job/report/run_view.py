@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 
 from tideglass.connect.output import OutputConnector
+from tideglass.core.events import POLICY_ERRORS
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.ingress.reports import BatchReports
 from tideglass.job.options import JobPlan
@@ -17,7 +18,7 @@ from tideglass.job.report.output_calls import OutputCalls
 from tideglass.job.report.status import ErrorStatus, Status, StepStatus
 from tideglass.job.report.watermark_view import Lease, WatermarkView
 
-#: Kinds of errors a status names; the longest not met is dropped for a new one.
+#: Kinds of errors a status names; the longest not met is dropped for a new one, those of policies first.
 MOST_ERRORS = 50
 #: Of the text of an event.
 _MOST_CHARACTERS = 500
@@ -104,7 +105,8 @@ class RunView:
                     *key, error.count + (before.count if before else 0), error.message, example, at
                 )
         while len(self._errors) > MOST_ERRORS:
-            del self._errors[next(iter(self._errors))]
+            settled = (key for key in self._errors if key[2] in POLICY_ERRORS)
+            del self._errors[next(settled, next(iter(self._errors)))]
 
     # ------------------------------------------------------------ for the status
 
