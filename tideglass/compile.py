@@ -16,7 +16,6 @@ from tideglass.lang.parser import parse
 from tideglass.plan.chosen_timestamps import with_output_timestamps
 from tideglass.plan.early_panes import with_early_panes
 from tideglass.plan.nodes import Plan
-from tideglass.plan.placement import place
 from tideglass.plan.source_watermarks import with_source_watermarks
 from tideglass.plan.topology import Topology
 
@@ -64,6 +63,8 @@ class BoundQuery:
 
         Raises ProjectError for a watermark policy that does not fit the query.
         """
+        from tideglass.plan.placement import place  # not needed to check a query
+
         topology = replace(
             place(self.plan, settings.policies(), key_groups, self.functions),
             source=self.source,

@@ -75,6 +75,27 @@ def test_check_prints_every_error_with_its_place_and_no_traceback(project, capsy
     assert "Traceback" not in told
 
 
+def test_check_names_what_the_settings_choose_for_steps_and_refuses_what_does_not_fit(project, capsys):
+    config = json.loads((project / "JobConfig.json").read_text())
+
+    def chosen(stamps: dict[str, str], panes: dict[str, list[int]]) -> int:
+        more = {"OutputTimestamps": stamps, "EarlyPanes": panes}
+        (project / "JobConfig.json").write_text(json.dumps(config | more))
+        return command("check", project)
+
+    (project / "tolls.asaql").write_text(
+        "SELECT COUNT(*) AS n, System.Pane() AS pane INTO perMinute FROM sensor TIMESTAMP BY readAt\n"
+        "GROUP BY TumblingWindow(minute, 1)\n"
+    )
+    assert chosen({"perMinute": "first element"}, {"perMinute": [33, 66]}) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "time of perMinute: first element, early panes of perMinute: 33 %, 66 %" in shown
+    assert chosen({"perHour": "first element"}, {}) == 1
+    assert "output timestamp of 'perHour': no step or output of the query has this" in capsys.readouterr().err
+    assert chosen({}, {"perHour": [33]}) == 1
+    assert "early panes of 'perHour': no step or output of the query has this name" in capsys.readouterr().err
+
+
 def test_check_warns_of_an_extreme_of_what_looks_like_a_time(project, capsys):
     (project / "tolls.asaql").write_text(
         "SELECT MAX(readAt) AS last INTO perMinute FROM sensor TIMESTAMP BY readAt\n"

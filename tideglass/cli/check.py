@@ -29,8 +29,7 @@ def check(
     loaded = load_project(project, allow_outside=allow_outside)
     from rich.console import Console
 
-    from tideglass.bind.binder import bind
-    from tideglass.lang.parser import parse
+    from tideglass.compile import bind_query
     from tideglass.project.time_texts import time_warnings
 
     console = Console(highlight=False, soft_wrap=True)
@@ -39,14 +38,15 @@ def check(
         console.print(f"warning: {warning}", style="yellow", markup=False)
     for notice in loaded.unsupported:
         console.print(f"note: {notice}", style="dim", markup=False)
-    bound = bind(
-        parse(loaded.query),
+    bound = bind_query(
         loaded.query,
-        known_inputs(loaded),
-        loaded.settings.compatibility_level,
-        loaded.scripts,
-        known_outputs(loaded),
+        loaded.settings,
+        inputs=known_inputs(loaded),
+        functions=loaded.scripts,
+        outputs=known_outputs(loaded),
     )
+    if loaded.settings.watermarks or loaded.settings.early_panes:
+        bound.place(loaded.settings, key_groups=1)  # says what of these does not fit the query
     of_query = (*bound.warnings, *time_warnings(bound.plan, loaded))
     for warning in of_query:
         console.print(warning.render(loaded.query), style="yellow", markup=False)
@@ -133,7 +133,10 @@ def _settings_words(project: Project) -> str:
         "unlimited" if settings.late_arrival_ticks is None else format_duration(settings.late_arrival_ticks)
     )
     watermarks = "".join(f", watermark of {name}: {text}" for name, text in settings.watermarks)
+    chosen = "".join(f", time of {name}: {text}" for name, text in settings.output_timestamps)
+    for name, percents in settings.early_panes:
+        chosen += f", early panes of {name}: {', '.join(f'{percent} %' for percent in percents)}"
     return (
         f"late {late}, out of order {format_duration(settings.out_of_order_ticks)}, {settings.policy}, "
-        f"compatibility level {settings.compatibility_level}{watermarks}"
+        f"compatibility level {settings.compatibility_level}{watermarks}{chosen}"
     )
