@@ -39,7 +39,7 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple
 def test_it_names_the_cause_the_evidence_and_the_remedy(
     finished: Folder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out = printed(capsys, finished.path)
+    code, out = printed(capsys, finished.path, "high")
     lines = out.splitlines()
     assert code == 1
     assert lines[0] == "job: 1 cause found (Stopped)"
@@ -59,6 +59,14 @@ def test_one_output_may_be_asked_about(finished: Folder, capsys: pytest.CaptureF
     assert printed(capsys, finished.path, "high")[0] == 1
 
 
+def test_a_condition_that_has_passed_no_row_is_a_note_where_other_outputs_have_rows(
+    finished: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out = printed(capsys, finished.path)
+    assert (code, out.splitlines()[0]) == (0, "job: healthy, finished")
+    assert out.splitlines()[1].startswith("note: output high has had no row")
+
+
 def test_an_unknown_output_is_refused(finished: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["why", str(finished.path), "others"])
@@ -67,7 +75,7 @@ def test_an_unknown_output_is_refused(finished: Folder, capsys: pytest.CaptureFi
 
 
 def test_a_directory_needs_no_project(finished: Folder, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out = printed(capsys, "--run-dir", finished.directory.path)
+    code, out = printed(capsys, "high", "--run-dir", finished.directory.path)
     assert code == 1
     assert "WHERE_MATCHES_NOTHING" in out
     assert printed(capsys, "counts", "--run-dir", finished.directory.path)[0] == 0
@@ -84,7 +92,7 @@ def test_a_changed_query_is_not_quoted(finished: Folder, capsys: pytest.CaptureF
 
 
 def test_json_holds_the_same(finished: Folder, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out = printed(capsys, finished.path, "--json")
+    code, out = printed(capsys, finished.path, "high", "--json")
     found = json.loads(out)
     assert (code, found["healthy"], found["state"]) == (1, False, "Stopped")
     (finding,) = found["findings"]
@@ -93,7 +101,7 @@ def test_json_holds_the_same(finished: Folder, capsys: pytest.CaptureFixture[str
         "high",
         "warning",
     )
-    assert [each["output"] for each in found["next_rows"]] == ["counts", "high"]
+    assert [each["output"] for each in found["next_rows"]] == ["high"]
 
 
 def test_a_project_that_never_ran_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

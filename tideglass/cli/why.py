@@ -79,7 +79,7 @@ def why_lines(found: Diagnosis) -> list[str]:
 def _verdict(found: Diagnosis) -> str:
     if found.healthy:
         return "healthy, finished" if found.state == "Stopped" else f"healthy ({found.state})"
-    count = sum(each.severity != "waiting" for each in found.findings)
+    count = len(found.causes)
     return f"{count} cause{'' if count == 1 else 's'} found ({found.state})"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -13,6 +13,7 @@ class Severity(StrEnum):
 
     PROBLEM = "problem"  # rows are missing, or will be, until somebody acts
     WARNING = "warning"  # it may be meant so; if it is not, rows are missing
+    NOTE = "note"  # the query may well ask for it: other outputs have rows
     WAITING = "waiting"  # nothing is wrong: what is named will pass by itself
 
 
@@ -76,16 +77,26 @@ class Diagnosis:
     @property
     def healthy(self) -> bool:
         """Whether nothing was found that somebody should look at."""
-        return all(each.severity is Severity.WAITING for each in self.findings)
+        return not self.causes
+
+    @property
+    def causes(self) -> tuple[Finding, ...]:
+        """The findings that somebody should look at."""
+        return tuple(each for each in self.findings if each.severity in (Severity.PROBLEM, Severity.WARNING))
 
     def of(self, output: str) -> Diagnosis:
-        """What concerns one output, whatever the case of its name."""
+        """What concerns one output, whatever the case of its name; who asks for it expects rows of it."""
         name = output.casefold()
+        found = (each for each in self.findings if each.output is None or each.output.casefold() == name)
+        asked = (
+            replace(each, severity=Severity.WARNING) if each.severity is Severity.NOTE else each
+            for each in found
+        )
         return Diagnosis(
             self.job,
             self.state,
             self.at,
-            tuple(each for each in self.findings if each.output is None or each.output.casefold() == name),
+            tuple(sorted(asked, key=lambda each: ORDER[each.severity])),
             tuple(each for each in self.next_rows if each.output.casefold() == name),
         )
 

@@ -68,7 +68,7 @@ def _lost_in(facts: JobFacts, graph: StepGraph, output: str, step: StepStatus) -
         return Finding(
             "HAVING_MATCHES_NOTHING" if grouped else "WHERE_MATCHES_NOTHING",
             output,
-            Severity.WARNING,
+            Severity.NOTE if any(map(facts.rows_of, facts.outputs)) else Severity.WARNING,
             f"output {output} has had no row: none of the {rows} that reach {clause} of {step.step}{place} "
             "passes it",
             evidence,

@@ -59,7 +59,8 @@ export function head(model, ui) {
   </header>`;
 }
 
-const MARKS = { problem: "!", warning: "!", waiting: "…" };
+const MARKS = { problem: "!", warning: "!", note: "i", waiting: "…" };
+const isCause = (finding) => finding.severity === "problem" || finding.severity === "warning";
 
 function finding(each, open) {
   return html`<li class=${`finding ${each.severity}`}>
@@ -87,8 +88,8 @@ export function whyPart(model) {
     body = html`<p class="plain">${whyError ? `${NO_DATA}: ${whyError}` : "Looking for causes …"}</p>`;
   } else {
     const findings = why.findings ?? [];
-    const problems = findings.filter((each) => each.severity !== "waiting");
-    const waiting = findings.filter((each) => each.severity === "waiting");
+    const problems = findings.filter(isCause);
+    const waiting = findings.filter((each) => !isCause(each));
     const next = (why.next_rows ?? []).map((each) => each.text || `${each.output}: next row ${wall(each.expected, model.nowMs)}`);
     body = html`
       ${why.healthy
