@@ -10,6 +10,8 @@ import pytest
 
 from support.extensions import ROOT, extended, run_python
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:

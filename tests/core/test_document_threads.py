@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 #: New types each time, since what went wrong went wrong at the first use of a type: the process crashed.
 MANY_READERS = """
 import sys, threading

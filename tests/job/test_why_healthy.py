@@ -14,6 +14,8 @@ from support.staged import COUNTS, JOIN, causes, event, minute
 from tideglass.core.time import TICKS_PER_SECOND, parse_ticks
 from tideglass.job.diagnosis.diagnose import diagnose_directory
 
+pytestmark = pytest.mark.long
+
 #: One recipe in three, of every domain; not that which refuses half of its events on purpose, and not those
 #: with functions or snapshots of reference data, which `folder_of_case` does not write.
 RECIPES = [

@@ -23,13 +23,13 @@ def played_on(driver: str) -> list[Case]:
     return [case for case in CASES if case.transcript is not None and driver in case.transcript.drivers]
 
 
-@pytest.mark.parametrize("case", played_on("topics"), ids=named)
+@pytest.mark.parametrize("case", some(played_on("topics"), 2), ids=named)
 def test_the_transcript_holds_on_topics_with_a_restart_after_every_step(case: Case, tmp_path: Path) -> None:
     player = PLAYERS["topics"](case, Manner(key_groups=3, shares=2), tmp_path)
     assert play(case, player, tmp_path, restarts=True) == []
 
 
-@pytest.mark.parametrize("case", played_on("dataframes"), ids=named)
+@pytest.mark.parametrize("case", some(played_on("dataframes"), 2), ids=named)
 def test_the_transcript_holds_on_dataframes(case: Case, tmp_path: Path) -> None:
     assert play(case, PLAYERS["dataframes"](case, Manner(), tmp_path), tmp_path, restarts=False) == []
 

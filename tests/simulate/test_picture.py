@@ -18,6 +18,8 @@ from tideglass.simulate.picture.skew import draw
 from tideglass.simulate.picture.watermarks import WatermarkSeries, draw_watermarks, merge
 from tideglass.simulate.simulation import EXAMPLE, EXAMPLE_POLICIES, SimulatedEvent, simulate
 
+pytestmark = pytest.mark.long
+
 MINUTE = TICKS_PER_MINUTE
 
 

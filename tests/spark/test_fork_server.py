@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+pytestmark = pytest.mark.long
+
 MODULES = {
     "tells": """
         import json, os, sys, pyspark, tideglass

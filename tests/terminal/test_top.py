@@ -24,6 +24,8 @@ from tideglass.terminal.figures import clock_text, count_text, span_text
 from tideglass.terminal.job_snapshot import JobSnapshot, read_snapshot
 from tideglass.terminal.tables import SECTIONS
 
+pytestmark = pytest.mark.long
+
 FINDING = Finding(
     "IDLE_PARTITION",
     None,
