@@ -12,6 +12,8 @@ from tideglass.core.limits import Limits
 from tideglass.functions.sandbox import Exceeded, Sandbox, ScriptError, sandbox
 from tideglass.testing import run
 
+pytestmark = pytest.mark.long
+
 LIMITS = {"javascript_seconds": "1", "javascript_megabytes": "64"}
 ROWS = [{"_arrival": "2026-01-01T00:00:01Z", "n": n} for n in range(1, 6)]
 
@@ -85,7 +87,6 @@ def test_what_a_script_does_wrong_is_told_with_its_row(body: str, said: str) -> 
     assert 'the row has {"n":3}' in str(raised.value)
 
 
-@pytest.mark.long
 def test_many_slow_calls_are_no_call_that_does_not_end() -> None:
     rows = [{"_arrival": "2026-01-01T00:00:01Z", "n": n} for n in range(40)]
     script = {"f": "function f(n) { const until = Date.now() + 100; while (Date.now() < until); return n; }"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from oracle import OracleError, run
 from oracle.strategies import Trial, aggregations, events, later_trials, trials
-from support.cases import Case, case_paths, compare, compare_outputs, load
+from support.cases import Case, case_paths, compare, compare_outputs, load, parameters
 from support.depth import depth
 
 CASES = [load(path) for path in case_paths()]
@@ -21,7 +21,7 @@ def named(case: Case) -> str:
     return case.name
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.expected or c.runtime_error], ids=named)
+@pytest.mark.parametrize("case", parameters(c for c in CASES if c.expected or c.runtime_error))
 def test_the_oracle_gives_the_rows_of_the_case(case: Case) -> None:
     if case.runtime_error:
         with pytest.raises(OracleError):

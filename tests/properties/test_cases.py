@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.cases import Case, case_paths, compare_outputs, load
+from support.cases import Case, case_paths, compare_outputs, load, parameters
 from tideglass.core.errors import EvaluationError, InputError, QueryError
 from tideglass.testing import run
 
@@ -19,12 +19,12 @@ def rows(case: Case) -> dict[str, list[dict[str, object]]]:
     return run(case.query, case.inputs, case.reference, case.settings, case.functions)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.expected], ids=named)
+@pytest.mark.parametrize("case", parameters(c for c in CASES if c.expected))
 def test_the_engine_gives_the_rows_of_the_case(case: Case) -> None:
     assert compare_outputs(rows(case), case.expected) == []
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.runtime_error], ids=named)
+@pytest.mark.parametrize("case", parameters(c for c in CASES if c.runtime_error))
 def test_the_engine_stops_where_the_case_says_so(case: Case) -> None:
     with pytest.raises((EvaluationError, InputError)) as raised:
         rows(case)

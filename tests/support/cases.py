@@ -26,10 +26,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
+from _pytest.mark.structures import ParameterSet
 
 from support.transcript import Transcript, parse
 
@@ -77,6 +80,14 @@ class Case:
         """How the error must show its place and code; empty if the case does not say."""
         place = "" if self.error_place is None else f"query:{self.error_place[0]}:{self.error_place[1]}: "
         return f"{place}[{self.error_code}]" if self.error_code else ""
+
+
+def parameters(cases: Iterable[Case]) -> list[ParameterSet]:
+    """Cases as parameters of a test; a script without an end takes as long as its limit, so it is long."""
+    return [
+        pytest.param(case, id=case.name, marks=[pytest.mark.long] if "without_an_end" in case.name else [])
+        for case in cases
+    ]
 
 
 def case_paths(area: str = "") -> list[Path]:
