@@ -91,6 +91,7 @@ class Gauges:
         self._over.set()  # a look at a place that hangs keeps no run from ending
 
     def _watch(self) -> None:
+        self._processors.percent(processes(), time.monotonic())  # so that the first look has a before
         pause_seconds = _FIRST_LOOK_SECONDS
         while not self._over.wait(pause_seconds):
             before_seconds = time.thread_time()
