@@ -13,7 +13,7 @@ from typing import Literal
 
 import duckdb
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 CACHE = HERE.parent / "build" / "bench"
 GENERATE = HERE.parent / "examples" / "tollbooth" / "generate.py"
 #: 2026-01-01T00:00:00Z, the first instant of a window of ten minutes and of one of seven days.

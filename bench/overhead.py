@@ -92,6 +92,8 @@ def main() -> int:
     parser.add_argument("--cores", type=int, default=2)
     options = parser.parse_args()
     os.environ["JAVA_HOME"] = str(use_java().home)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    os.chdir(CACHE)  # `python -m` looks in the current folder first, which must hold neither code
     kind = SCENARIOS["tumbling"].data
     small, large = (kind.prepare(events, merged=False) for events in (options.small, options.events))
     roots = {"ours": HERE.parent, "theirs": checked_out(options.against)}
