@@ -108,7 +108,7 @@ async def test_what_nobody_knows_is_a_dash(tmp_path: Path):
         head = text_of(pilot, "#head")
         assert "delay -" in head
         assert "backlog -" in head
-        assert "memory - of 4.0 GB  CPU -" in head
+        assert "memory - of 4.3 GB  CPU -" in head
 
 
 @pytest.mark.anyio

@@ -12,14 +12,15 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
+from tideglass.job.report.batch_times import utc_milliseconds_text
 from tideglass.job.report.reporter import StatusObserver
 from tideglass.job.report.status import BatchStatus, InputStatus, JobState, Status
 from tideglass.telemetry.exports import Exports
@@ -38,11 +39,6 @@ _MOST_BATCHES = 60
 _MOST_ENDED = 20
 
 
-def now_text() -> str:
-    """The wall clock as ISO text."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 @dataclass(slots=True)
 class QueryStatuses:
     """The newest status of every streaming query a listener has heard of.
@@ -53,7 +49,7 @@ class QueryStatuses:
     """
 
     observers: Iterable[Callable[[Status], None]] = ()
-    clock: Callable[[], str] = now_text
+    clock: Callable[[], str] = lambda: utc_milliseconds_text(time.time())
     _found: dict[str, Status] = field(default_factory=dict[str, Status])
     _runs: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -146,18 +146,14 @@ class TablesScreen(Screen[None]):
             self.app.push_screen(DetailScreen(self.section.name, event.row_key.value))
 
 
-class DetailScreen(Screen[None]):
-    """One thing: a step, a partition, an output …"""
+class SnapshotScreen(Screen[None]):
+    """A title and lines of text, of the newest snapshot of the job."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.pop_screen", "back"),
         Binding("left,backspace", "app.pop_screen", "back", show=False),
     ]
 
-    def __init__(self, section: str, key: str) -> None:
-        super().__init__()
-        self._section, self._key = section, key
-
     def compose(self) -> ComposeResult:
         yield Static(id="title")
         with VerticalScroll(can_focus=True):
@@ -172,34 +168,29 @@ class DetailScreen(Screen[None]):
 
     def show(self, snapshot: JobSnapshot) -> None:
         """Show another snapshot."""
+        raise NotImplementedError
+
+
+class DetailScreen(SnapshotScreen):
+    """One thing: a step, a partition, an output …"""
+
+    def __init__(self, section: str, key: str) -> None:
+        super().__init__()
+        self._section, self._key = section, key
+
+    def show(self, snapshot: JobSnapshot) -> None:
         found = detail(snapshot, self._section, self._key)
         title = found.title if found else f"{self._key} is there no more"
         self.query_one("#title", Static).update(Text(f"{snapshot.status.job}  {title}"))
         self.query_one("#body", Static).update(_text(list(found.lines) if found else []))
 
 
-class WhyScreen(Screen[None]):
+class WhyScreen(SnapshotScreen):
     """All findings of the diagnosis, and when each output has its next row."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "app.pop_screen", "back"),
-        Binding("left,backspace,w", "app.pop_screen", "back", show=False),
-    ]
-
-    def compose(self) -> ComposeResult:
-        yield Static(id="title")
-        with VerticalScroll(can_focus=True):
-            yield Static(id="body")
-        yield Footer()
-
-    def on_mount(self) -> None:
-        self.query_one(VerticalScroll).focus()
-        app = self.app
-        if isinstance(app, TopApp) and app.snapshot is not None:
-            self.show(app.snapshot)
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("w", "app.pop_screen", "back", show=False)]
 
     def show(self, snapshot: JobSnapshot) -> None:
-        """Show another snapshot."""
         found = snapshot.diagnosis
         title = "healthy" if found.healthy else "why is there no output"
         self.query_one("#title", Static).update(Text(f"{snapshot.status.job}  {title}"))
@@ -276,7 +267,7 @@ class TopApp(App[None]):
         if self.snapshot is None:
             return
         for screen in self.screen_stack:
-            if isinstance(screen, TablesScreen | DetailScreen | WhyScreen) and screen.is_mounted:
+            if isinstance(screen, TablesScreen | SnapshotScreen) and screen.is_mounted:
                 screen.show(self.snapshot)
 
     @work(thread=True, exclusive=True, group="read")

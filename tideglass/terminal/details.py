@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.job.diagnosis.finding import Finding
+from tideglass.job.diagnosis.words import size_text
 from tideglass.job.report.status import InputStatus, OutputStatus, RangeStatus, StepStatus
 from tideglass.terminal.figures import (
     UNKNOWN,
-    bytes_text,
     clock_text,
     count_text,
     instant_text,
@@ -277,13 +277,14 @@ def head_lines(snapshot: JobSnapshot, width: int) -> list[str]:
     rows = rate_text(snapshot.rate(lambda sample: sum(sample.rows.values())))
     backlog = ", ".join(f"{name} {count_text(count)}" for name, count in status.backlog.items()) or UNKNOWN
     last = span_text(status.recent_batches[-1].seconds) if status.recent_batches else UNKNOWN
-    limit = "" if status.memory_limit_bytes is None else f" of {bytes_text(status.memory_limit_bytes)}"
+    memory = UNKNOWN if status.memory_bytes is None else size_text(status.memory_bytes)
+    limit = "" if status.memory_limit_bytes is None else f" of {size_text(status.memory_limit_bytes)}"
     cpu = UNKNOWN if status.cpu_percent is None else f"{status.cpu_percent:.0f} %"
     delay = span_text(status.watermark_delay_seconds)
     lines = [
         f"{status.job}  {status.state}  {since}",
         f"delay {delay}  events {events}  rows {rows}  batch {last} ({status.batches:,})  backlog {backlog}",
-        f"memory {bytes_text(status.memory_bytes)}{limit}  CPU {cpu}",
+        f"memory {memory}{limit}  CPU {cpu}",
     ]
     at = status.catching_up
     if at is not None:

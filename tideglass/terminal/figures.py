@@ -74,21 +74,6 @@ def count_text(count: float | None) -> str:
     return "many"
 
 
-def bytes_text(size: float | None) -> str:
-    """A size in binary units.
-
-    >>> bytes_text(512), bytes_text(5 << 20), bytes_text(None)
-    ('512 B', '5.0 MB', '-')
-    """
-    if size is None:
-        return UNKNOWN
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if size < 1024 or unit == "TB":
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return UNKNOWN
-
-
 def rate_text(rate: float | None) -> str:
     """A rate a second.
 
