@@ -21,8 +21,8 @@ from tideglass.ingress.reports import BatchReports, PartitionReport
 from tideglass.job.directory import JobDirectory
 from tideglass.job.report.batch_times import MOST_BATCHES, BatchTimes, Moment
 from tideglass.job.report.history import Mark, read_history
+from tideglass.job.report.list_columns import packed, unpacked
 from tideglass.job.report.output_calls import OutputCalls
-from tideglass.job.report.packed import packed, unpacked
 from tideglass.job.report.run_journal import RunStart, add
 from tideglass.job.report.run_view import MOST_ERRORS, RunView
 from tideglass.job.report.status import JobState, Status, StepStatus, read_status, write_status

@@ -46,11 +46,11 @@ from tideglass.engine.stage import RowCounts, Stage
 from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program
 from tideglass.ingress.early_columns import with_early_columns, with_early_watermarks
+from tideglass.ingress.error_samples import OffendingEvents
 from tideglass.ingress.idle_periods import IdlePeriod, between_idle_periods
-from tideglass.ingress.observed import buffer_holds, reader_report
-from tideglass.ingress.offending import OffendingEvents
 from tideglass.ingress.partition_time import Ingress, watermarks
 from tideglass.ingress.policies import UnorderedLog, apply_policies, estimated_arrival_ticks, idle_until
+from tideglass.ingress.reader_report import buffer_holds, reader_report
 from tideglass.ingress.reports import PARTITION_REPORT, PartitionReport
 from tideglass.operators.progress import Progress, partition_name
 from tideglass.operators.state.reorder import released_up_to

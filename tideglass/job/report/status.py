@@ -15,7 +15,7 @@ from tideglass.core.documents import Document
 from tideglass.core.durable import replace_file, sealed, unsealed
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import running
-from tideglass.job.report.packed import packed, unpacked
+from tideglass.job.report.list_columns import packed, unpacked
 
 #: A run that met broken input this recently is degraded (`asa.md` 7.1: it recovers within minutes).
 DEGRADED_SECONDS = 300.0

@@ -10,7 +10,7 @@ import pytest
 from support.frames import Frames, Row, table
 from support.times import at
 from tideglass.core.events import POLICY_ERRORS, Rejected
-from tideglass.ingress import offending
+from tideglass.ingress import error_samples
 from tideglass.ingress.reports import BatchReports, PartitionReport
 
 ONE = "SELECT COUNT(*) AS n, SUM(v) AS s INTO o FROM a TIMESTAMP BY t GROUP BY TumblingWindow(second, 10)"
@@ -35,7 +35,7 @@ def by_kind(report: PartitionReport) -> dict[str, Rejected]:
 
 
 def test_kinds_are_those_that_are_told_from_errors_of_the_deserializer():
-    assert offending._KINDS.keys() == POLICY_ERRORS  # pyright: ignore[reportPrivateUsage]
+    assert error_samples._KINDS.keys() == POLICY_ERRORS  # pyright: ignore[reportPrivateUsage]
 
 
 def test_events_that_are_accepted_are_no_offence():
