@@ -173,6 +173,21 @@ def test_simulate_takes_other_policies(capsys):
     assert "'soon' is no duration" in capsys.readouterr().err
 
 
+def test_simulate_takes_a_watermark_policy_of_the_source(capsys):
+    policy = ("--watermark", "tracking subscription at percentile 50")
+    assert command("simulate", "--example", *policy, "--late", "none") == 0
+    assert "tracking subscription, watermark at percentile 50" in capsys.readouterr().out
+    assert command("simulate", "--example", "--watermark", "ingress time") == 0
+    assert "12 as is, 0 adjusted" in capsys.readouterr().out
+    for wrong, message in (
+        (("--watermark", "at percentile 0"), "--watermark: the percentage is 0"),
+        (("--watermark", "static set of time-ordered logs"), "[UNORDERED_LOG]"),
+        (("--over", *policy), "not yet supported"),
+    ):
+        assert command("simulate", "--example", *wrong) == 1
+        assert message in capsys.readouterr().err
+
+
 def test_simulate_shows_the_events_of_a_project_as_a_run_would_place_them(project, capsys):
     assert command("simulate", project) == 0
     shown = capsys.readouterr().out

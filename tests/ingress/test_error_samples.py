@@ -53,6 +53,15 @@ def test_a_late_event_is_counted_and_the_first_is_shown(policy: str):
     assert f"application timestamp '{at(50)[:-1]}" in late.message
 
 
+def test_an_event_before_a_watermark_at_a_percentile_is_late_and_says_so():
+    rows = [event(n, at(60 + n), 60 + n) for n in range(11)] + [event(11, at(64), 70.5, 7)]
+    settings = {"late_arrival": "60s", "out_of_order": "30s", "watermarks": "at percentile 50"}
+    (late,) = report_of(rows, **settings).offending
+    assert (late.error_type, late.count, late.first_line) == ("LateInputEvent", 1, 11)
+    assert "was sent later than the watermark at percentile 50" in late.message
+    assert report_of(rows, **{**settings, "watermarks": "at percentile 100"}).offending == ()
+
+
 def test_an_event_out_of_order_an_early_one_and_one_without_a_time_have_kinds_of_their_own():
     rows = [
         event(0, at(60), 60),

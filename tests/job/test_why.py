@@ -70,6 +70,26 @@ def test_6_all_events_are_dropped(
     assert finding.remedy
 
 
+def test_6_most_events_before_a_watermark_at_a_percentile_are_dropped_as_late(
+    tmp_path: Path, clock: Clock
+) -> None:
+    settings = {"Watermarks": "tracking subscription at percentile 20"}
+    project = Folder(tmp_path, COUNTS, late_seconds=600, policy="Drop", settings=settings)
+    project.put(
+        0, [event(clock, n / 2) for n in range(20)] + [event(clock, 1, arrived=11) for _ in range(30)]
+    )
+    with RunInProcess(project.job()) as run:
+        run.batches()
+        run.report()
+        found = diagnose_directory(run.directory)
+    finding = the("ALL_LATE", found)
+    assert (
+        "60 % of the 50 events of input events were dropped, since they are earlier than the watermark, "
+        in (finding.text)
+    )
+    assert "raise the percentage in Watermarks" in finding.remedy
+
+
 def test_6_most_events_out_of_order_are_dropped(tmp_path: Path, clock: Clock) -> None:
     project = Folder(tmp_path, COUNTS, late_seconds=600, policy="Drop")
     project.put(0, [event(clock, 0), *(event(clock, -100 - n, arrived=0.1) for n in range(9))])

@@ -1,6 +1,6 @@
 """The oracle: what a query means, computed slowly and obviously (see `interpreter`)."""
 
-from .interpreter import run
+from .interpreter import metrics, run
 from .values import OracleError
 
-__all__ = ["OracleError", "run"]
+__all__ = ["OracleError", "metrics", "run"]

@@ -5,6 +5,7 @@ Slow and obvious on purpose; it shares nothing with the engine but the parser an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -61,6 +62,18 @@ def run(
     return Interpreter(parse(Source(query)), inputs, reference or {}, Settings.read(settings)).outputs()
 
 
+def metrics(query: str, inputs: Inputs, settings: dict[str, Any] | None = None) -> dict[str, int]:
+    """How many events were late and how many out of order, by the name of the metric (9.1).
+
+    The query reads each input once.
+    """
+    from tideglass.lang.parser import parse
+
+    interpreter = Interpreter(parse(Source(query)), inputs, {}, Settings.read(settings))
+    interpreter.outputs()
+    return {name: interpreter.counts[name] for name in ("LateInputEvents", "DroppedOrAdjustedEvents")}
+
+
 @dataclass(frozen=True)
 class Chosen:
     """What the settings choose for a step: what stamps its rows (11.4), percentages of early panes (11.6)."""
@@ -94,6 +107,7 @@ class Interpreter:
         self.done: dict[str, list[Row]] = {}
         self.numbers: dict[str, int] = {}
         self.left_out = 0
+        self.counts: Counter[str] = Counter()
 
     def attempt(self, compute: Callable[[], Result], otherwise: Result) -> Result:
         """What is computed for a row; where failing rows are left out, `otherwise` for one that fails."""
@@ -166,6 +180,7 @@ class Interpreter:
             (lambda row: at(row).value(by.expr)) if by else None,
             (lambda row: [at(row).value(key) for key in by.over]) if by and by.over else None,
             lambda values: self.fit(known, values),
+            self.counts,
         )
         for row in rows:
             row.listed = frozenset(c.name.text for c in self.tables[table].columns) if table else frozenset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -155,19 +156,30 @@ class Watermark:
     def __init__(self) -> None:
         self.latest = self.watermark = -(10**30)
 
-    def place(self, time: int, arrival: int, settings: Settings) -> int | None:
-        """The event's System.Timestamp(), or None when it is dropped. Every comparison is strict."""
-        if settings.late is not None and arrival - time > settings.late:
-            if settings.drop:
-                return None
-            time = arrival - settings.late
-        if time < self.watermark:
-            if settings.drop:
-                return None
-            time = self.watermark
+    def place(
+        self, time: int, arrival: int, settings: Settings, percentile: int, counts: Counter[str]
+    ) -> int | None:
+        """The event's System.Timestamp(), or None when it is dropped. Every comparison is strict.
+
+        percentile: the watermark at a percentile. What is later is late, whatever else it is (11.6); the
+            watermark of the events is what it would be without a percentile.
+        """
+        late = settings.late is not None and arrival - time > settings.late
+        if late and not settings.drop:
+            time = arrival - (settings.late or 0)
+        if late and settings.drop:
+            counts["LateInputEvents"] += 1
+            return None
+        counts["LateInputEvents"] += late or time < percentile
+        out_of_order, before = time < self.watermark, self.watermark
         self.latest = max(self.latest, time)
         self.watermark = max(self.watermark, self.latest - settings.out_of_order)
-        return time
+        if time < percentile and settings.drop:
+            return None
+        counts["DroppedOrAdjustedEvents"] += out_of_order
+        if out_of_order and settings.drop:
+            return None
+        return max(time, before, percentile)
 
     def rise(self, floor: int) -> None:
         self.watermark = max(self.watermark, floor)
@@ -181,10 +193,12 @@ def ingest(
     timestamp: Callable[[Row], Value] | None,
     substream: Callable[[Row], list[Value]] | None,
     accept: Callable[[dict[str, Value]], dict[str, Value] | None],
+    counts: Counter[str],
 ) -> list[Row]:
     """The rows of input `number`: its events in the order listed, each through the policies of 1.5.
 
     Within a partition arrival never decreases (1.1): an earlier one counts as the newest before it.
+    counts: the late and the out-of-order ones are added (9.1).
     """
     source = settings.of_input(name) if timestamp is not None else SourcePolicy()
     if source.kind == "ingress time":
@@ -239,11 +253,12 @@ def ingest(
             if early:
                 continue
             mark = marks.setdefault((partition, *map(identity, keys)), Watermark())
+            percentile = -(10**30)
             if source.percentile is not None:
-                mark.rise(watermarks.at_percentile(timed[partition], source.percentile))
+                percentile = watermarks.at_percentile(timed[partition], source.percentile)
             if source.kind.startswith("static") and at.ticks < mark.watermark:
                 raise OracleError("a log is not in order")
-            time = mark.place(at.ticks, arrival, settings)
+            time = mark.place(at.ticks, arrival, settings, percentile, counts)
             if time is None:
                 continue
             mark.rise(floors.get(partition, mark.watermark))

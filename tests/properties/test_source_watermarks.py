@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from oracle import metrics as oracle_metrics
 from oracle import watermarks as oracle
 from oracle.strategies import HEURISTIC, Trial, watermarked
 from support.against_oracle import check_rows, played, reproducible, the_oracle
@@ -81,9 +82,10 @@ def test_a_heuristic_source_accounts_for_every_event(trial: Trial, manner: Manne
     assert rows is not None
     if trial.query.startswith("SELECT v"):
         assert counters.kept == len(rows["output"])
-    out_of_order = counters.adjusted_out_of_order + counters.adjusted_both + counters.dropped_out_of_order
-    assert 0 <= counters.beyond_percentile <= out_of_order
-    if "out_of_order" in trial.settings and "dynamic" in str(trial.settings["watermarks"]):
+    metrics, expected = counters.metrics(), oracle_metrics(trial.query, trial.inputs, trial.settings)
+    assert {name: metrics[name] for name in expected} == expected
+    assert 0 <= counters.beyond_percentile <= expected["LateInputEvents"]
+    if "dynamic" in str(trial.settings["watermarks"]):
         assert counters.beyond_percentile == 0
 
 

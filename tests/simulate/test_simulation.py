@@ -209,3 +209,18 @@ def test_text_in_labels_and_keys_is_not_taken_for_markup():
     text = rendered(simulate([SimulatedEvent("[red]", 0, 0, "[bold]x")], EXAMPLE_POLICIES))
     assert "[red]" in text
     assert "[bold]x" in text
+
+
+def test_an_event_before_a_watermark_at_a_percentile_is_late_in_words():
+    second = TICKS_PER_SECOND
+    start = EXAMPLE[0].arrival_time_ticks
+    times = [(n, n) for n in range(11)] + [(4, 10)]
+    events = [
+        SimulatedEvent(str(n), start + t * second, start + at * second) for n, (t, at) in enumerate(times)
+    ]
+    policies = Policies(late_ticks=60 * second, out_of_order_ticks=30 * second, percentile=50)
+    shown = simulate(events, policies)
+    assert shown.rows[-1].words == "late, 1 s behind W at 50 %, raised by 1 s"
+    dropped = simulate(events, replace(policies, drop=True))
+    assert dropped.rows[-1].words == "dropped, late, 1 s behind W at 50 %"
+    assert dropped.counters.metrics()["LateInputEvents"] == 1

@@ -33,6 +33,9 @@ def simulate(
     out_of_order: Annotated[str | None, typer.Option(help="Out-of-order tolerance: 0s, 2m.")] = None,
     early: Annotated[str | None, typer.Option(help="Early tolerance: 5m, none.")] = None,
     policy: Annotated[str | None, typer.Option(help="adjust or drop.")] = None,
+    watermark: Annotated[
+        str | None, typer.Option(help="Watermark policy of the source: 'at percentile 95', 'ingress time', …")
+    ] = None,
     over: Annotated[
         bool, typer.Option("--over", help="The example with a watermark for each key: OVER.")
     ] = False,
@@ -55,10 +58,10 @@ def simulate(
     chosen = {name: text for name, text in options.items() if text is not None}
     pictured: Simulation | None = None
     if project is None:
-        shown = run(EXAMPLE, changed(EXAMPLE_POLICIES, chosen), over)
+        shown = run(EXAMPLE, changed(EXAMPLE_POLICIES, chosen, watermark), over)
     else:
         shown, pictured = _of_project(
-            project, of, partition, files or [], chosen, limit, allow_outside, out is not None
+            project, of, partition, files or [], chosen, watermark, limit, allow_outside, out is not None
         )
     Console(highlight=False).print(table(shown))
     if out is not None:
@@ -68,10 +71,15 @@ def simulate(
         typer.echo(f"drawn to {out}")
 
 
-def changed(policies: Policies, options: dict[str, str]) -> Policies:
-    """The policies with these options in place of their own."""
+def changed(policies: Policies, options: dict[str, str], watermark: str | None = None) -> Policies:
+    """The policies with these options in place of their own, then under a watermark policy (`docs/time.md`).
+
+    Raises ProjectError for what is no such policy or does not fit.
+    """
     from dataclasses import replace
 
+    from tideglass.core.errors import ProjectError
+    from tideglass.plan.source_watermarks import SourceWatermark
     from tideglass.project.settings import from_options
 
     chosen = from_options(options).policies()
@@ -81,7 +89,13 @@ def changed(policies: Policies, options: dict[str, str]) -> Policies:
         "early_arrival": "early_ticks",
         "policy": "drop",
     }
-    return replace(policies, **{fields[name]: getattr(chosen, fields[name]) for name in options})
+    result = replace(policies, **{fields[name]: getattr(chosen, fields[name]) for name in options})
+    if watermark is None:
+        return result
+    try:
+        return SourceWatermark.parse(watermark).applied(replace(result, source=None, percentile=None))
+    except ValueError as error:
+        raise ProjectError(f"--watermark: {error}") from None
 
 
 def _of_project(
@@ -90,6 +104,7 @@ def _of_project(
     partition: str | None,
     files: list[str],
     options: dict[str, str],
+    watermark: str | None,
     limit: int,
     allow_outside: bool,
     pictured: bool,
@@ -115,7 +130,7 @@ def _of_project(
         raise ProjectError(
             f"the input {reader.input!r} has no partition {chosen!r}; it has {', '.join(known)}"
         )
-    policies = changed(reader.policies, options)
+    policies = changed(reader.policies, options, watermark)
     events = recorded_events(job, reader, chosen, max(limit, PICTURED_EVENTS) if pictured else limit)
     if not events:
         raise ProjectError(f"partition {chosen!r} of the input {reader.input!r} holds no events")

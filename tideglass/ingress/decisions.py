@@ -39,7 +39,7 @@ class Counters:
     Every event is in exactly one of the first nine fields, which are in the order of `Decision`.
 
     accepted: events that kept their time
-    adjusted_late: late events whose time was moved
+    adjusted_late: late events whose time was moved: to the late tolerance, or to a watermark at a percentile
     adjusted_out_of_order: events out of order whose time was moved to the watermark
     adjusted_both: events that were both, whose time was moved
     dropped_early: events too far ahead of their arrival
@@ -49,8 +49,8 @@ class Counters:
     dropped_null_key: events with a NULL key of OVER
     arrivals_raised: events whose arrival time ran backwards in the source and was raised to the newest one
         before it; they are also counted among the nine
-    beyond_percentile: events out of order only because the watermark is at a percentile; also counted among
-        the nine
+    beyond_percentile: late events that are within the late tolerance, but earlier than the watermark at a
+        percentile; also counted among the nine
     """
 
     accepted: int = 0

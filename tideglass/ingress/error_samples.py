@@ -19,6 +19,7 @@ from tideglass.core.time import format_ticks
 from tideglass.core.types import OFFSET, PAYLOAD
 from tideglass.ingress.decisions import Decision
 from tideglass.ingress.policies import Decided
+from tideglass.plan.policy_settings import Policies
 
 #: Of the text of an event.
 _MOST_CHARACTERS = 500
@@ -54,7 +55,9 @@ class OffendingEvents:
 
     found: dict[str, Rejected] = field(default_factory=dict[str, Rejected])
 
-    def take(self, decided: Decided, table: pa.Table, event_time_ticks: Ints | None) -> None:
+    def take(
+        self, policies: Policies, decided: Decided, table: pa.Table, event_time_ticks: Ints | None
+    ) -> None:
         """Take in a chunk: what was decided of its events, they, and their times; None: the arrivals."""
         counts = np.bincount(decided.decision, minlength=len(Decision))
         if counts[Decision.ACCEPTED] == len(decided.decision):
@@ -74,20 +77,25 @@ class OffendingEvents:
             self.found[kind] = Rejected(
                 kind,
                 count,
-                _message(kind, event_ticks, arrival_ticks),
+                _message(kind, event_ticks, arrival_ticks, policies),
                 (event_text(table.slice(place, 1)),),
                 table[OFFSET][place].as_py(),
             )
 
 
-def _message(kind: str, event_ticks: int | None, arrival_ticks: int) -> str:
-    """What the service says of the first event of a kind."""
+def _message(kind: str, event_ticks: int | None, arrival_ticks: int, policies: Policies) -> str:
+    """What the service says of the first event of a kind; it knows no watermark at a percentile."""
     arrival = f"arrival time '{format_ticks(arrival_ticks)}'"
     if kind == "InvalidInputTimeStamp" or event_ticks is None:
         times = arrival
     else:
         times = f"application timestamp '{format_ticks(event_ticks)}' and {arrival}"
-    return f"Input event with {times} {_REASONS[kind]}."
+    reason = _REASONS[kind]
+    if kind == "LateInputEvent" and event_ticks is not None and policies.percentile is not None:
+        late_ticks = policies.late_ticks
+        if late_ticks is None or arrival_ticks - event_ticks <= late_ticks:
+            reason = f"was sent later than the watermark at percentile {policies.percentile}"
+    return f"Input event with {times} {reason}."
 
 
 def event_text(row: pa.Table) -> str:

@@ -12,6 +12,7 @@ the arrivals (less the late tolerance: the floor). So a chunk is two prefix scan
 
 Our own policies (`plan.source_watermarks`) may raise the watermark to a percentile of the events in flight
 before an event (`ingress.percentile_watermark`); a tracking subscription has that in place of events_i.
+An event before that percentile is late (`asa.md` 11.6), one before the other two is out of order.
 
 An event the out-of-order policy drops or raises may stay in the second scan: it is earlier than the
 watermark, so less the tolerance it cannot move it.
@@ -167,29 +168,31 @@ def apply_policies(
 
     watermark_before = np.maximum(own_before, floor_before)
     out_of_order = counted & (time < watermark_before)
-    beyond_percentile = 0
+    late_by_tolerance = int(np.count_nonzero(late))
     if policies.percentile is not None and policies.application_time and len(arrival):
         percentile = watermark_at_percentile(policies.percentile, ingress, arrivals)
         state = replace(state, percentile_watermark_ticks=int(percentile[-1]))
         own_before, own_after = np.maximum(own_before, percentile), np.maximum(own_after, percentile)
         watermark_before = np.maximum(watermark_before, percentile)
-        beyond = counted & (time < watermark_before) & ~out_of_order
-        beyond_percentile = int(np.count_nonzero(beyond))
-        out_of_order |= beyond
+        late |= counted & (time < percentile)
     if policies.source is SourceKind.STATIC_LOGS and out_of_order.any():
         place = int(out_of_order.argmax())
         raise UnorderedLog(place, int(time[place]), int(watermark_before[place]))
     decision = np.zeros(len(arrival), dtype=np.uint8)
     decision[late] = Decision.DROPPED_LATE if drop else Decision.ADJUSTED_LATE
     if drop:
-        decision[out_of_order] = Decision.DROPPED_OUT_OF_ORDER
+        decision[out_of_order & ~late] = Decision.DROPPED_OUT_OF_ORDER  # the late step comes first
     else:
         decision[out_of_order] = Decision.ADJUSTED_OUT_OF_ORDER
         decision[out_of_order & late] = Decision.ADJUSTED_BOTH
     decision[early] = Decision.DROPPED_EARLY
     decision[~keyed] = Decision.DROPPED_NULL_KEY
     decision[~good] = Decision.DROPPED_BAD_TIMESTAMP
-    counters = Counters.of(decision, int(np.count_nonzero(arrival != arrival_time_ticks)), beyond_percentile)
+    counters = Counters.of(
+        decision,
+        arrivals_raised=int(np.count_nonzero(arrival != arrival_time_ticks)),
+        beyond_percentile=int(np.count_nonzero(late)) - late_by_tolerance,
+    )
     kept = decision < Decision.DROPPED_EARLY
     return Decided(
         system_timestamp_ticks=np.where(kept, np.maximum(time, watermark_before), BEFORE_ALL_TICKS),

@@ -427,7 +427,7 @@ class Scan:
         if texts is not None:
             rows = rows.append_column(typed_field(SUBSTREAM, Type.NVARCHAR), texts)
         if offending is not None:
-            offending.take(decided, table, event_time)
+            offending.take(reader.policies, decided, table, event_time)
         if not decided.kept.all():
             rows = rows.filter(pa.array(decided.kept))
         return rows, decided.ingress

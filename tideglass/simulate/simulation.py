@@ -15,6 +15,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from tideglass.core.errors import EvaluationError, ProjectError
 from tideglass.core.time import (
     BEFORE_ALL_TICKS,
     TICKS_PER_DAY,
@@ -28,7 +29,7 @@ from tideglass.core.time import (
 )
 from tideglass.ingress.decisions import Counters, Decision
 from tideglass.ingress.partition_time import Ingress
-from tideglass.ingress.policies import Decided, Trace, apply_policies
+from tideglass.ingress.policies import Decided, Trace, UnorderedLog, apply_policies
 from tideglass.plan.policy_settings import Policies
 
 _STYLE = {decision: "red" for decision in Decision if not decision.kept} | {Decision.ACCEPTED: ""}
@@ -129,20 +130,30 @@ def simulate(events: Sequence[SimulatedEvent], policies: Policies, substreams: b
     """Put events, in the order of arrival, through the policies of one input partition.
 
     substreams: keep a watermark for each key (OVER). Without it the keys are only shown.
+    Raises ProjectError for a watermark policy of a source with substreams, EvaluationError for an event that
+    is out of order in a static set of time-ordered logs.
     """
+    if substreams and (policies.source is not None or policies.percentile is not None):
+        raise ProjectError("a watermark policy of a source with substreams (OVER) is not yet supported")
     bad = np.array([event.event_time_ticks is None for event in events], dtype=np.bool_)
     keys: pa.DictionaryArray | None = None
     if substreams:
         keys = pa.array((event.key for event in events), type=pa.string()).dictionary_encode()
-    placed = apply_policies(
-        policies,
-        Ingress(),
-        np.array([event.arrival_time_ticks for event in events], dtype=np.int64),
-        np.array([event.event_time_ticks or 0 for event in events], dtype=np.int64),
-        valid=~bad,
-        substreams=keys,
-        trace=True,
-    )
+    try:
+        placed = apply_policies(
+            policies,
+            Ingress(),
+            np.array([event.arrival_time_ticks for event in events], dtype=np.int64),
+            np.array([event.event_time_ticks or 0 for event in events], dtype=np.int64),
+            valid=~bad,
+            substreams=keys,
+            trace=True,
+        )
+    except UnorderedLog as error:
+        raise EvaluationError(
+            f"[UNORDERED_LOG] in a {policies.source} the event {events[error.place].label} has the time "
+            f"{format_ticks(error.event_time_ticks)}, after one of {format_ticks(error.newest_ticks)}"
+        ) from None
     assert placed.trace is not None  # it was asked for
     return Simulation(events, policies, substreams, placed, placed.trace)
 
@@ -235,7 +246,10 @@ def in_words(policies: Policies) -> str:
     early = "off" if policies.early_ticks is None else duration(policies.early_ticks)
     late = "unlimited" if policies.late_ticks is None else duration(policies.late_ticks)
     order = duration(policies.out_of_order_ticks)
-    return f"Early {early}, late {late}, out of order {order}, {'drop' if policies.drop else 'adjust'}"
+    words = f"Early {early}, late {late}, out of order {order}, {'drop' if policies.drop else 'adjust'}"
+    if policies.source is not None:
+        words += f", {policies.source}"
+    return words if policies.percentile is None else f"{words}, watermark at percentile {policies.percentile}"
 
 
 def _words(
@@ -251,19 +265,22 @@ def _words(
         case _:
             time = arrival if event is None or not policies.application_time else event
     moved = duration(timestamp - time)
+    late = f"{duration(arrival - time)} late"
+    if policies.late_ticks is None or arrival - time <= policies.late_ticks:
+        late = f"late, {duration(before - time)} behind W at {policies.percentile} %"
     match decision:
         case Decision.DROPPED_EARLY:
             return f"dropped, {duration(time - arrival)} early"
         case Decision.DROPPED_LATE:
-            return f"dropped, {duration(arrival - time)} late"
+            return f"dropped, {late}"
         case Decision.DROPPED_OUT_OF_ORDER:
             return f"dropped, out of order, {duration(before - time)} behind W"
         case Decision.ADJUSTED_OUT_OF_ORDER:
             return f"out of order, raised {moved} to W"
         case Decision.ADJUSTED_LATE:
-            return f"{duration(arrival - time)} late, raised by {moved}"
+            return f"{late}, raised by {moved}"
         case _:
-            return f"{duration(arrival - time)} late, out of order, raised {moved} to W"
+            return f"{late}, out of order, raised {moved} to W"
 
 
 def _caption(simulation: Simulation) -> str:

@@ -84,7 +84,12 @@ SERVICE_METRICS: tuple[Metric, ...] = (
         "Messages or files received, before deserialization.",
         *_INPUT,
     ),
-    _service("LateInputEvents", _COUNTER, "Events later than the late tolerance.", *_INPUT),
+    _service(
+        "LateInputEvents",
+        _COUNTER,
+        "Events later than the late tolerance, or than a watermark at a percentile.",
+        *_INPUT,
+    ),
     _service(
         "DroppedOrAdjustedEvents",
         _COUNTER,

@@ -92,9 +92,12 @@ def dropped(facts: JobFacts) -> Iterator[Finding]:
             decisions = total_decisions(partitions)
             rejected = _read_and_refused(partitions)[1]
             kept = sum(decisions.get(each, 0) for each in KEPT)
+            percentile_only = decisions.get("beyond_percentile", 0)
             for decision, words, remedy in _DROPS:
                 count = decisions.get(decision, 0)
                 lost = sum(decisions.get(each[0], 0) for each in _DROPS)
+                if decision == "dropped_late" and 2 * percentile_only > count:
+                    words, remedy = _LATE_BY_PERCENTILE
                 whole = kept + lost
                 if not count or count < LARGE_SHARE * whole:
                     continue
@@ -154,6 +157,13 @@ def refused(facts: JobFacts) -> Iterator[Finding]:
             "mend what the sender writes, or name the right format, delimiter or types of the input; what "
             "is refused is counted and left out",
         )
+
+
+#: Why events that the late tolerance allows are dropped as late, and what helps.
+_LATE_BY_PERCENTILE = (
+    "they are earlier than the watermark, which the settings put at a percentile, and the policy is Drop",
+    "raise the percentage in Watermarks of JobConfig.json, remove it there, or choose the policy Adjust",
+)
 
 
 def _by_reader(partitions: tuple[InputStatus, ...]) -> Mapping[int, tuple[InputStatus, ...]]:
