@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.cluster import COMPLETE, Cluster, running_cluster
 from tideglass.spark.session.java import find_java
 from tideglass.spark.session.spark_session import local_session
 
@@ -66,3 +67,10 @@ def broker(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
         pytest.skip(f"NO KAFKA TEST RUNS: {error}")
     with running_broker(tmp_path_factory.mktemp("broker")) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of two workers of one core, which all tests share; whoever ends a worker starts it again."""
+    with running_cluster(tmp_path_factory.mktemp("cluster"), (COMPLETE, COMPLETE)) as started:
+        yield started
