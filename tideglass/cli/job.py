@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tideglass.job.directory import JobDirectory
     from tideglass.job.report.run_journal import RunEnd, RunStart
     from tideglass.job.report.status import CatchUpStatus, Status
+    from tideglass.job.work_layout import Layout
 
 ProjectArgument = Annotated[
     Path, typer.Argument(help="A project's folder, its asaproj.json, or a query file.")
@@ -71,7 +72,18 @@ def state_line(status: Status) -> str:
 
 def start_lines(start: RunStart) -> list[str]:
     """Why and from where a run begins, and what has changed since the last one."""
-    return [f"run {start.run}: {start.cause}, from {start.began_from}", *change_lines(start)]
+    return [
+        f"run {start.run}: {start.cause}, from {start.began_from}",
+        *layout_lines(start.layout, of_machine=False),
+        *change_lines(start),
+    ]
+
+
+def layout_lines(layout: Layout | None, *, of_machine: bool = True) -> list[str]:
+    """How the work is split. of_machine: also where it is one core of this machine for every key group."""
+    if layout is None or not (of_machine or layout.executors or layout.cores != layout.key_groups):
+        return []
+    return [f"  {layout.words}", *(f"  note: {note}" for note in layout.notes)]
 
 
 def change_lines(start: RunStart) -> list[str]:

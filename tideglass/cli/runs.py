@@ -15,6 +15,7 @@ from tideglass.cli.job import (
     batches_text,
     change_lines,
     job_directory,
+    layout_lines,
     print_lines,
     seconds_text,
 )
@@ -54,6 +55,7 @@ def run_lines(run: Run, *, goes_on: bool) -> list[str]:
     lines = [
         f"run {start.run}: {how}, {start.started}{until}",
         f"  {start.cause}, from {start.began_from}; state of generation {start.generation}",
+        *layout_lines(start.layout),
         *change_lines(start),
     ]
     if end is not None:

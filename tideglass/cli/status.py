@@ -15,6 +15,7 @@ from tideglass.cli.job import (
     batches_text,
     catch_up_line,
     job_directory,
+    layout_lines,
     print_lines,
     seconds_text,
     state_line,
@@ -67,6 +68,7 @@ def status_lines(found: Status, *, operators: bool = False) -> list[str]:
         state_line(found),
         f"  {found.cause}",
         f"  state of generation {found.generation}, started {_START_WORDS[found.mode]}",
+        *layout_lines(found.layout),
         f"  {batches_text(found.batches)}, {found.events:,} events in this run",
     ]
     if found.catching_up is not None:

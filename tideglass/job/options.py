@@ -12,8 +12,10 @@ from tideglass.connect.output import OutputConnector
 from tideglass.connect.source import StreamInput
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.job.start.decision import StartMode, StartRequest
+from tideglass.job.work_layout import Layout
 from tideglass.project.input_option import InputOption
 from tideglass.project.settings import JobSettings
+from tideglass.spark.executors import Executors, this_machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,8 @@ class RunOptions:
     fresh: forget earlier runs, replace their rows.
     overwrite: replace rows of other jobs, too.
     cores: of this machine; None for all of them.
-    key_groups: pieces the keys of a stage are split into; None for as many as the job had, or one a core.
+    key_groups: pieces the keys of a stage are split into; None for as many as the job had, or one for each
+        core that runs tasks.
     batch_bytes: how much input a batch may take.
     idle_seconds: how often an input without events reports its idle time.
     output_format: of files of outputs the project does not name.
@@ -85,6 +88,7 @@ class JobPlan:
     references: reference inputs, by name.
     topics: the inputs that Spark's connector reads, by name.
     warnings: what a user should know of the inputs.
+    executors: what runs the tasks.
     """
 
     name: str
@@ -97,3 +101,10 @@ class JobPlan:
     references: Mapping[str, ReferenceSpec] = field(default_factory=dict[str, ReferenceSpec])
     topics: Mapping[str, TopicInput] = field(default_factory=dict[str, TopicInput])
     warnings: tuple[str, ...] = ()
+    executors: Executors = field(default_factory=this_machine)
+
+    @property
+    def layout(self) -> Layout:
+        """How the work of the run is split."""
+        found = self.executors
+        return Layout(found.count, found.cores, self.compiled.topology.key_groups, found.notes)

@@ -5,9 +5,8 @@ project + options ──plan_job──▶ JobPlan
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
@@ -32,13 +31,18 @@ from tideglass.project.input_option import InputOption, hint_of_path
 from tideglass.project.inputs import OUTSIDE, ProjectInput
 from tideglass.project.outputs import local_output
 from tideglass.project.project import Project
+from tideglass.spark.executors import Executors, this_machine
 
 _Found = TypeVar("_Found")
 
 
-def plan_job(project: Project, options: RunOptions) -> JobPlan:
+def plan_job(
+    project: Project, options: RunOptions, executors: Callable[[], Executors] | None = None
+) -> JobPlan:
     """What a run of the project would be. Raises QueryError or ProjectError; starts nothing.
 
+    executors: of the cluster it runs on, asked once the query is known to be right, since they may be waited
+    for; None: it runs on this machine.
     The query is bound once. How its inputs are read decides which time policies it is placed with.
     """
     directory = JobDirectory.of_project(project.folder, options.run_directory)
@@ -59,7 +63,8 @@ def plan_job(project: Project, options: RunOptions) -> JobPlan:
     if not (live or options.inputs or any(spec.arrival for spec in files.values())):
         # The service's tools apply no policies to local files (`asa.md` 10.1).
         settings = settings.without_policies()
-    compiled = query.place(settings, _key_groups(directory, options))
+    runs_on = this_machine(options.cores) if executors is None else executors()
+    compiled = query.place(settings, _key_groups(directory, options, runs_on))
     outputs = {name: _output(project, options, name) for name in compiled.topology.outputs}
     _check_outputs(outputs, options)
     return JobPlan(
@@ -77,6 +82,7 @@ def plan_job(project: Project, options: RunOptions) -> JobPlan:
         references=references,
         topics=topics,
         warnings=tuple(arrival_warnings(compiled.topology, files, options)),
+        executors=runs_on,
     )
 
 
@@ -104,17 +110,17 @@ def _metadata(project_input: ProjectInput | None, option: InputOption | None, li
     return names | metadata_in(*arrival, *([PARTITION] if option.partitions == "folders" else []))
 
 
-def _key_groups(directory: JobDirectory, options: RunOptions) -> int:
+def _key_groups(directory: JobDirectory, options: RunOptions, runs_on: Executors) -> int:
     """As many as the user asks for, else as the job's state has, so that another machine may go on with it.
 
-    A first run has one a core.
+    A first run has one for each core that runs its tasks.
     """
     if options.key_groups:
         return options.key_groups
     before = None if options.fresh else read_manifest(directory.manifest)
     if before is not None and before.identity is not None:
         return before.identity.key_groups
-    return options.cores or os.cpu_count() or 1
+    return runs_on.cores
 
 
 def _live_inputs(project: Project, options: RunOptions, names: Iterable[str]) -> dict[str, InputConnector]:

@@ -94,7 +94,9 @@ def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:
     job, topology = host.job, host.job.compiled.topology
     read_plan = committer.reporter.setup.read_plan
     session, references = host.session(), _references(job, host.directory)
-    source = _source(job, committer, references, tasks=session.sparkContext.defaultParallelism)
+    # On a cluster Spark's own number is that of the executors which were there first, or one the user chose.
+    tasks = job.executors.cores if job.executors.count else session.sparkContext.defaultParallelism
+    source = _source(job, committer, references, tasks=tasks)
     kafka_options = {
         ordinal: options
         for ordinal, name in enumerate(topology.outputs)

@@ -198,6 +198,7 @@ class Reporter:
             rows_in_all=metrics.rows_in_all,
             catching_up=catch_up.status(now_seconds) if catch_up is not None and is_catching_up else None,
             error=error or (_refusal(metrics.errors[-1]) if metrics.errors else None),
+            layout=start.layout,
         )
         return status if self.view is None else self.view.shown(status, metrics, Moment.now())
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tideglass.core.documents import Document
 from tideglass.core.durable import append_lines, read_lines, unsealed
 from tideglass.core.errors import StateError
+from tideglass.job.work_layout import Layout
 
 
 class Ended(StrEnum):
@@ -43,6 +44,7 @@ class RunStart:
     changes: what had changed since the last run, in words.
     arguments: of `tideglass run` in `folder`, to start it again; None when that was not the command.
     query, plan: hashes of its text and of what is computed (`Identity`).
+    layout: how its work is split; None: an earlier version did not say.
     """
 
     run: int
@@ -59,6 +61,7 @@ class RunStart:
     arguments: tuple[str, ...] | None = None
     query: str = ""
     plan: str = ""
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True)

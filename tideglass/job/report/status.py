@@ -16,6 +16,7 @@ from tideglass.core.durable import replace_file, sealed, unsealed
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import running
 from tideglass.job.report.list_columns import packed, unpacked
+from tideglass.job.work_layout import Layout
 
 #: A run that met broken input this recently is degraded (`asa.md` 7.1: it recovers within minutes).
 DEGRADED_SECONDS = 300.0
@@ -313,6 +314,7 @@ class Status:
     backlog: per input, messages or bytes that are there and not read; empty where nobody knows.
     memory_bytes, memory_limit_bytes: of the processes of the run, and what they may take; None: unknown.
     cpu_percent: of the CPUs these processes may use, over the last seconds; None: unknown.
+    layout: how the work is split; None: an earlier version did not say.
     """
 
     job: str
@@ -346,6 +348,7 @@ class Status:
     memory_bytes: int | None = None
     memory_limit_bytes: int | None = None
     cpu_percent: float | None = None
+    layout: Layout | None = None
 
 
 _DOCUMENT = Document(Status)

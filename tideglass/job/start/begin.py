@@ -37,6 +37,7 @@ from tideglass.job.start.manifest import (
 from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
 from tideglass.job.start.read_planner import plan_reading
 from tideglass.job.start.topics import TopicLookup
+from tideglass.job.work_layout import layout_changes
 from tideglass.plan.read_back import read_backs
 from tideglass.spark.checkpoint import last_batch
 
@@ -270,10 +271,14 @@ def _journal_start(
         pid=os.getpid(),
         host=socket.gethostname(),
         folder=os.getcwd(),
-        changes=previous.changes.differences,
+        changes=(
+            *previous.changes.differences,
+            *layout_changes(None if last is None else last.start.layout, job.layout),
+        ),
         arguments=job.options.arguments,
         query=previous.identity.query,
         plan=previous.identity.plan,
+        layout=job.layout,
     )
     add(directory.journal, start)
     return start
