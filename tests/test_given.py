@@ -19,12 +19,15 @@ FRAME = pd.DataFrame({"a": [1]})
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (FRAME, "a DataFrame of pandas; it must be a DataFrame of Spark\n  hint: spark.createDataFrame(df)"),
-        ((FRAME, {"arrival": "a"}), "a DataFrame of pandas;"),
-        (pa.table({"a": [1]}), "a Table of pyarrow;"),
-        ([{"a": 1}], "a list; it must be a DataFrame of Spark\n  hint: spark.createDataFrame(df)"),
+        (
+            [{"a": 1}],
+            "a list; it must be a DataFrame of Spark, of pandas or of Arrow, or the name of a table",
+        ),
+        (([{"a": 1}], {"arrival": "a"}), "hint: spark.createDataFrame(rows)"),
+        (FRAME.a, "a Series of pandas;"),
         (Path("a.json"), "hint: spark.read.json(path)"),
-        ("a.json", "a str; it must be a DataFrame of Spark\n  hint: spark.read.json(path)"),
+        ("a.json", "a str; it must be a DataFrame of Spark, of pandas or of Arrow"),
+        ("data/a", "hint: spark.read.json(path)"),
         (None, "a NoneType;"),
     ],
 )

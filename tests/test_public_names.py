@@ -9,7 +9,17 @@ from tideglass import testing
 
 
 def test_the_package_offers_these_names_and_each_can_be_loaded() -> None:
-    assert tideglass.__all__ == ["FrameInput", "Job", "kafka", "metrics", "query"]
+    assert tideglass.__all__ == [
+        "FrameInput",
+        "Job",
+        "await_termination",
+        "explained",
+        "kafka",
+        "metrics",
+        "query",
+        "start",
+        "write",
+    ]
     assert all(callable(getattr(tideglass, name)) for name in tideglass.__all__)
 
 

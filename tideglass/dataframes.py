@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tideglass.bind.catalog import InputInfo, metadata_in
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 #: The partition of metrics that are summed over all of an input.
 ALL_PARTITIONS = "*"
 
-#: What may stand for an input: a DataFrame, one with its columns named, or the pair of a DataFrame and
-#: a mapping with the keys arrival, partition, offset.
-Input: TypeAlias = "DataFrame | FrameInput | tuple[DataFrame, Mapping[str, str]]"
+#: What may stand for an input: a DataFrame of Spark, or of pandas, a table of Arrow or the name of one in the
+#: catalog; one of these with its columns named; or the pair of one of these and a mapping with the keys
+#: arrival, partition, offset.
+Input: TypeAlias = "DataFrame | FrameInput | tuple[Any, Mapping[str, str]] | Any"
 
 
 def query(
@@ -43,7 +44,8 @@ def query(
 ) -> dict[str, DataFrame]:
     """The outputs of a query as DataFrames: streaming ones if the inputs are, else finished ones.
 
-    inputs: by their names in the query. settings, functions: as in `tideglass.testing.run`.
+    inputs: by their names in the query; a name of a table is read as the session's catalog has it.
+    settings, functions: as in `tideglass.testing.run`.
     key_groups: pieces the groups of a stage are split into; by default `spark.sql.shuffle.partitions`.
     reference: per reference input a static DataFrame, rows, or a path (one file, or a pattern with {date} and
     {time}); or snapshots of these by the ISO time from which each holds. It is read here and now.
@@ -52,6 +54,7 @@ def query(
     own, with its own checkpoint; a failure of a row arrives as Spark's exception.
     Raises QueryError for a query that cannot run, InputError for an input that cannot be taken.
     """
+    from tideglass.spark.dataframes.argument import kind_of
     from tideglass.spark.dataframes.query import query_frames
     from tideglass.spark.dataframes.reference import inline_references, reference_types
 
@@ -59,9 +62,10 @@ def query(
     source = saql if isinstance(saql, Source) else Source(saql)
     if not isinstance(cast("object", inputs), Mapping):
         raise InputError(
-            f"the inputs are {_kind(inputs)}; they must be DataFrames by name\n  hint: inputs={{'name': df}}"
+            f"the inputs are {kind_of(inputs)}; they must be DataFrames by name\n"
+            "  hint: inputs={'name': df}"
         )
-    frames = {name: _frame(name, frame).checked(name) for name, frame in inputs.items()}
+    frames = {name: _frame(spark, name, frame).checked(name) for name, frame in inputs.items()}
     tables = dict(reference or {})
     level = job_settings.compatibility_level
     known = {name: reference_types(each, level) for name, each in tables.items()}
@@ -117,42 +121,23 @@ def _reference_info(name: str, types: Mapping[tuple[str, ...], Type] | None) -> 
     return InputInfo(name, "reference", columns)
 
 
-def _frame(name: str, frame: Any) -> FrameInput:
+def _frame(spark: SparkSession, name: str, value: Any) -> FrameInput:
+    from tideglass.spark.dataframes.argument import as_frame
     from tideglass.spark.dataframes.query import FrameInput
 
-    if isinstance(frame, FrameInput):
-        return frame
+    if isinstance(value, FrameInput):
+        return replace(value, df=as_frame(spark, name, value.df))
     options: Mapping[str, str] = {}
-    if isinstance(frame, tuple):
-        frame, options = cast("tuple[Any, Mapping[str, str]]", frame)
+    if isinstance(value, tuple):
+        value, options = cast("tuple[Any, Mapping[str, str]]", value)
     unknown = [key for key in options if key not in ("arrival", "partition", "offset")]
     if unknown:
         hint = did_you_mean(unknown[0], ("arrival", "partition", "offset"))
         raise InputError(
             f"the input {name!r} has the option {unknown[0]!r}, which is none; {hint}".rstrip("; ")
         )
-    if not hasattr(frame, "mapInArrow"):
-        raise InputError(
-            f"the input {name!r} is {_kind(frame)}; it must be a DataFrame of Spark\n"
-            f"  hint: {_as_frame(frame)}"
-        )
     columns: dict[str, Any] = dict(options)
-    return FrameInput(frame, **columns)
-
-
-def _kind(frame: object) -> str:
-    module = type(frame).__module__.partition(".")[0]
-    of = "" if module in ("builtins", "pathlib") else f" of {module}"
-    return f"a {type(frame).__name__}{of}"
-
-
-def _as_frame(frame: object) -> str:
-    """How a value of another type becomes a DataFrame of Spark."""
-    if isinstance(frame, str | Path):
-        return "spark.read.json(path), or another reader of Spark"
-    if type(frame).__module__.startswith("polars"):
-        return "spark.createDataFrame(df.to_arrow())"
-    return "spark.createDataFrame(df)"
+    return FrameInput(as_frame(spark, name, value), **columns)
 
 
 def _metadata(frame: FrameInput) -> frozenset[str]:

@@ -1,8 +1,11 @@
-"""A failure inside Spark as the error that caused it."""
+"""A failure inside Spark as the error that caused it, and such an error as Spark is to tell it."""
 
 from __future__ import annotations
 
+import copy
 import re
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from tideglass.core import errors
 from tideglass.core.errors import TideglassError
@@ -47,6 +50,22 @@ _OF_WORKERS = (
 )
 #: From here on Spark lists offsets and plans, which may be pages.
 _QUERY = "\n=== Streaming Query ==="
+
+T = TypeVar("T")
+
+
+def sentence_first(made: Iterable[T]) -> Iterator[T]:
+    """What is made, in a task of Spark; an error of ours on the way leaves with its sentence first.
+
+    Spark's message for a task that failed is the traceback as Python writes it, which begins with the cause
+    of the error. A cause that was never raised has no traceback: its message is the first line.
+    """
+    try:
+        yield from made
+    except TideglassError as error:
+        sentence = copy.copy(error)
+        sentence.__cause__ = sentence.__context__ = sentence.__traceback__ = None
+        raise error.with_traceback(None) from sentence
 
 
 def explained(text: str) -> TideglassError:

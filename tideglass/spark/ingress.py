@@ -26,6 +26,7 @@ from tideglass.ingress.read_from import ANEW, InputBegin
 from tideglass.ingress.stream import IngressTask
 from tideglass.operators.state.store import MemoryState
 from tideglass.plan.topology import Topology
+from tideglass.spark.errors import sentence_first
 from tideglass.spark.processor import message_of, row_of
 
 _BATCH_ID = "streaming.sql.batchId"
@@ -123,7 +124,7 @@ class IngressProcessor(StatefulProcessor):
         if self._profile:
             name, share = self._input_of[key[0]]
             messages = profiled(messages, self._topology, 0, f"ingress {share} of {name}")
-        for message in messages:
+        for message in sentence_first(messages):
             yield row_of(message, self._key_of)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
@@ -133,7 +134,8 @@ class IngressProcessor(StatefulProcessor):
         """
         if self._idle_ms is None:
             return
-        for message in self._messages(key[0], (), timerValues.getCurrentProcessingTimeInMs()):
+        messages = self._messages(key[0], (), timerValues.getCurrentProcessingTimeInMs())
+        for message in sentence_first(messages):
             yield row_of(message, self._key_of)
 
     def _messages(self, number: int, arriving: Iterable[Message], now_ms: int | None) -> Iterator[Message]:

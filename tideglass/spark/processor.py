@@ -26,6 +26,7 @@ from tideglass.engine.messages import Kind, Message, failure
 from tideglass.engine.profiled import profiled
 from tideglass.operators.state.store import State
 from tideglass.plan.topology import Topology
+from tideglass.spark.errors import sentence_first
 
 MESSAGE_SCHEMA = StructType(
     [
@@ -149,7 +150,7 @@ class StageProcessor(StatefulProcessor):
         if self._profile:
             sender = f"stage {self._level} key group {key_group}"
             messages = profiled(messages, self._topology, self._level, sender)
-        for message in messages:
+        for message in sentence_first(messages):
             yield row_of(message, self._key_of)
 
     def _messages(self, key_group: int, rows: Iterator[Any]) -> Iterator[Message]:

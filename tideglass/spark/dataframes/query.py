@@ -22,12 +22,10 @@ from pyspark.sql import types as sql_types
 from pyspark.taskcontext import TaskContext
 
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
-from tideglass.connect.dataframes.output import fixed_columns
 from tideglass.connect.formats.payloads import Payload
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import InputError, TideglassError
 from tideglass.core.events import Known
-from tideglass.core.ipc import from_bytes
 from tideglass.core.profile import awaited
 from tideglass.core.types import PARTITION, Type
 from tideglass.engine.exchange import RowSink, Sink
@@ -37,7 +35,9 @@ from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.read_from import InputBegin
 from tideglass.plan.expressions import references as references_of
 from tideglass.plan.topology import Topology
-from tideglass.spark.dataframes.metrics import keep, observed
+from tideglass.spark.dataframes.metrics import observed
+from tideglass.spark.dataframes.outputs import FrameOutput
+from tideglass.spark.errors import sentence_first
 from tideglass.spark.ingress import IngressProcessor
 from tideglass.spark.interpreter import see_interpreter
 from tideglass.spark.key_numbers import key_numbers
@@ -81,13 +81,6 @@ _TYPES: Mapping[type[sql_types.DataType], Type] = {
 
 _TIMES = (sql_types.TimestampType, sql_types.TimestampNTZType, sql_types.StringType)
 _WHOLE_NUMBERS = (sql_types.LongType, sql_types.IntegerType, sql_types.ShortType, sql_types.ByteType)
-
-_COLUMNS: Mapping[Type, sql_types.DataType] = {
-    Type.BIGINT: sql_types.LongType(),
-    Type.FLOAT: sql_types.DoubleType(),
-    Type.BIT: sql_types.BooleanType(),
-    Type.DATETIME: sql_types.TimestampType(),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,10 +190,8 @@ def query_frames(
         fails_the_task=True,
     )
     messages, observation = observed(messages, topology)
-    outputs = {name: _rows(messages, ordinal, types[name]) for ordinal, name in enumerate(topology.outputs)}
-    for output in outputs.values():
-        keep(output, observation)
-    return outputs
+    outputs = {name: FrameOutput(topology, name, types[name]) for name in topology.outputs}
+    return {name: output.of(messages, observation) for name, output in outputs.items()}
 
 
 def idles(topology: Topology) -> bool:
@@ -324,7 +315,7 @@ def _chunks(
     def messages(task: int, batches: Iterator[pa.RecordBatch]) -> Iterator[Message]:
         places = itertools.count()
         for table in gathered(awaited(batches)):
-            for chunk in chunks_of_frame(table, spec, fields, level, task, places):
+            for chunk in sentence_first(chunks_of_frame(table, spec, fields, level, task, places)):
                 yield Message(0, 0, Kind.CHUNK, 0, chunk.partition, chunk.to_bytes())
 
     def to_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -359,28 +350,6 @@ def gathered(batches: Iterator[pa.RecordBatch], rows: int = CHUNK_ROWS) -> Itera
             held = []
     if held:
         yield pa.Table.from_batches(held)
-
-
-# ---------------------------------------------------------------- out
-
-
-def _rows(messages: DataFrame, ordinal: int, types: Mapping[str, Type]) -> DataFrame:
-    """The rows of one output with its columns."""
-    chosen = dict(types)
-
-    def to_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for body in batch.column(0).to_pylist():
-                yield from fixed_columns(from_bytes(body), chosen).to_batches()
-
-    schema = sql_types.StructType(
-        [
-            sql_types.StructField(name, _COLUMNS.get(type_, sql_types.StringType()))
-            for name, type_ in chosen.items()
-        ]
-    )
-    wanted = (fn.col("kind") == Kind.ROWS.value) & (fn.col("target") == ordinal)
-    return messages.where(wanted).select("body").mapInArrow(to_rows, schema)
 
 
 # ---------------------------------------------------------------- types

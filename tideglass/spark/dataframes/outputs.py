@@ -1,0 +1,99 @@
+"""The outputs of a query as DataFrames: of its messages, the rows of an output with their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+from pyspark.sql import types as sql_types
+
+from tideglass.connect.dataframes.output import fixed_columns
+from tideglass.core.errors import TideglassError
+from tideglass.core.ipc import from_bytes
+from tideglass.core.types import Type
+from tideglass.engine.messages import Kind
+from tideglass.plan.topology import Topology
+from tideglass.spark.dataframes.metrics import keep
+from tideglass.spark.errors import sentence_first
+
+_COLUMNS: Mapping[Type, sql_types.DataType] = {
+    Type.BIGINT: sql_types.LongType(),
+    Type.FLOAT: sql_types.DoubleType(),
+    Type.BIT: sql_types.BooleanType(),
+    Type.DATETIME: sql_types.TimestampType(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FrameOutput:
+    """One output of a query.
+
+    topology: the query. name: of the output. types: of its columns, in their order.
+    """
+
+    topology: Topology
+    name: str
+    types: Mapping[str, Type]
+
+    def of(self, messages: DataFrame, observation: Any) -> DataFrame:
+        """The output as a DataFrame, which can be started by itself, or with the others by `running.start`.
+
+        messages: of all outputs. observation: of finished DataFrames, what observes the messages.
+        """
+        rows = self.rows(messages)
+        keep(rows, observation)
+        _made[rows] = Made(self, messages)
+        return rows
+
+    def rows(self, messages: DataFrame) -> DataFrame:
+        """The rows of this output among the messages, with its columns."""
+        chosen = dict(self.types)
+        ordinal = self.topology.outputs.index(self.name)
+
+        def to_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            bodies = (body for batch in batches for body in batch.column(0).to_pylist())
+            tables = sentence_first(fixed_columns(from_bytes(body), chosen) for body in bodies)
+            return (batch for table in tables for batch in table.to_batches())
+
+        schema = sql_types.StructType(
+            [
+                sql_types.StructField(name, _COLUMNS.get(type_, sql_types.StringType()))
+                for name, type_ in chosen.items()
+            ]
+        )
+        wanted = (fn.col("kind") == Kind.ROWS.value) & (fn.col("target") == ordinal)
+        return messages.where(wanted).select("body").mapInArrow(to_rows, schema)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An output and the messages it is made of, which all outputs of its query share."""
+
+    output: FrameOutput
+    messages: DataFrame
+
+
+_made: WeakKeyDictionary[DataFrame, Made] = WeakKeyDictionary()
+
+
+def made_by_query(frames: Mapping[str, DataFrame]) -> dict[str, Made]:
+    """How the frames were made, by one query. Raises TideglassError for others."""
+    found = {name: _made.get(frame) for name, frame in frames.items()}
+    strange = [name for name, made in found.items() if made is None]
+    if strange:
+        raise TideglassError(
+            f"{strange[0]!r} is no output as tideglass.query made it\n"
+            "  hint: pass the dictionary that tideglass.query returned; a writer may change the rows it gets"
+        )
+    made = {name: each for name, each in found.items() if each is not None}
+    if len({id(each.messages) for each in made.values()}) != 1:
+        raise TideglassError(
+            "the outputs are not all of one query\n"
+            "  hint: pass the dictionary that one tideglass.query returned"
+        )
+    return made
