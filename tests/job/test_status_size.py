@@ -10,6 +10,7 @@ import pytest
 from support.job_in_process import Folder
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.engine.reports import Component, Hold, OperatorReport, StageReport
+from tideglass.engine.substream_watermarks import SubstreamsAhead, SubstreamWatermark
 from tideglass.ingress.decisions import Counters
 from tideglass.ingress.reports import BatchReports, HeldBy, PartitionReport, ReaderReport, SubstreamReport
 from tideglass.job.directory import JobDirectory
@@ -46,7 +47,14 @@ def hold(kind: str, number: int) -> Hold:
 def operators(topology: Topology, level: int, number: int, batch: int) -> tuple[OperatorReport, ...]:
     at = BEGAN_TICKS + batch * TICKS_PER_SECOND - number * 1_234_567
     holds = (hold("open windows", number), hold("rows within the out-of-order tolerance", number + 1))
-    return tuple(OperatorReport(op.id, 10_000 + number, 9_000, at, at, holds) for op in topology.at(level))
+    slowest, fastest = (
+        tuple(SubstreamWatermark(f"{n % 512}/s13:device {n:06}", at + n * 997) for n in numbers)
+        for numbers in (range(20), range(SUBSTREAMS, SUBSTREAMS - 5, -1))
+    )
+    ahead = SubstreamsAhead(SUBSTREAMS, slowest, fastest) if level else None
+    return tuple(
+        OperatorReport(op.id, 10_000 + number, 9_000, at, at, holds, ahead) for op in topology.at(level)
+    )
 
 
 def partition(topology: Topology, number: int, batch: int) -> PartitionReport:
@@ -120,6 +128,7 @@ def test_with_512_partitions_and_20000_substreams_it_is_below_200_kb(reporter: R
     assert status is not None
     assert len(status.inputs) == PARTITIONS
     assert len(status.substreams) == 25
+    assert len(status.step_substreams) == 25 * sum(op.level > 0 for op in topology.ops)
     assert len(status.recent_batches) == 60
     assert len(status.ranges) == KEY_GROUPS * topology.levels
     assert reporter.directory.status.stat().st_size < 200_000

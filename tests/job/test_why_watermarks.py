@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.job_in_process import Clock, Folder, RunInProcess
 from support.staged import COUNTS, JOIN, causes, event, minute, of_a_minute, text_of, the
 from support.times import ticks_of
+from tideglass.cli.status import status_lines
 from tideglass.core.time import TICKS_PER_SECOND
 from tideglass.job.diagnosis.diagnose import diagnose_directory
 from tideglass.job.diagnosis.finding import Diagnosis, Severity
@@ -116,6 +118,45 @@ def test_4_a_substream_that_stopped(late_seconds: int, healthy: bool, tmp_path: 
     assert "substream b of input events has sent nothing after" in finding.text
     assert ("unlimited" in finding.text) is not healthy
     assert found.healthy is healthy
+
+
+def test_substreams_are_reported_at_every_step_behind_the_input(tmp_path: Path, clock: Clock) -> None:
+    query = "SELECT device, COUNT(*) AS n INTO counts FROM events TIMESTAMP BY t OVER device " + (
+        "GROUP BY device, TumblingWindow(hour, 1)"
+    )
+    settings = {"OutputTimestamps": {"counts": "first element"}}
+    project = Folder(tmp_path, query, late_seconds=-1, settings=settings)
+    first = [event(clock, n, device=f"d{n:02}") for n in range(30)]
+    rows = [*first, *(event(clock, 99 - n, device=f"d{n:02}") for n in range(30))]
+    project.put(0, rows)
+    with RunInProcess(project.job(key_groups=3)) as run:
+        run.batches()
+        run.report()
+        status = read_status(run.directory)
+    assert status is not None
+    window = next(each for each in status.steps if each.kind == "tumbling window")
+    before = status.steps[window.sources[0]]
+    own = {
+        step.operator: [
+            (each.partition, each.name, each.watermark_ticks)
+            for each in status.step_substreams
+            if each.operator == step.substreams_of
+        ]
+        for step in (before, window, status.steps[-1])
+    }
+
+    def found(rows: list[dict[str, Any]], numbers: list[int]) -> list[tuple[str, str, int]]:
+        return [("0", rows[n]["device"], ticks_of(rows[n]["t"])) for n in numbers]
+
+    # The last event of each device is the earlier the greater its number, and the first the later.
+    assert own[before.operator] == found(rows, [*range(59, 39, -1), *range(30, 35)])
+    assert own[window.operator][:20] == found(first, [*range(20)])
+    fastest = own[window.operator][20:]  # of those that all key groups list
+    assert set(fastest) <= set(found(first, [*range(20, 30)]))
+    assert own[status.steps[-1].operator] == own[window.operator]
+    assert {each.substreams for each in (before, window, status.steps[-1])} == {30}
+    line = next(each for each in status_lines(status) if "step counts" in each)
+    assert "; 30 substreams are ahead: d00 at " in line
 
 
 def test_1_an_input_that_has_stopped(tmp_path: Path, clock: Clock) -> None:

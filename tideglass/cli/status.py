@@ -75,9 +75,9 @@ def status_lines(found: Status, *, operators: bool = False) -> list[str]:
         lines.append(f"  {catch_up_line(found.catching_up)}")
     lines += [f"  input {_input_line(each)}" for each in found.inputs]
     lines += (
-        [f"  #{each.operator} {_operator_line(each)}" for each in found.steps]
+        [f"  #{each.operator} {_operator_line(each)}{_substream_words(found, each)}" for each in found.steps]
         if operators
-        else [f"  step {_step_line(each)}" for each in _steps(found)]
+        else [f"  step {_step_line(each)}{_substream_words(found, each[-1])}" for each in _steps(found)]
     )
     if found.watermark_delay_seconds is not None:
         lines.append(f"  watermark delay {seconds_text(found.watermark_delay_seconds)}")
@@ -138,6 +138,18 @@ def _watermark_words(each: StepStatus) -> str:
         return "end of input"
     text = "watermark unknown" if ticks is None else f"watermark {_time(ticks)}"
     return text + (f", held by {_holder_words(each.holders[0])}" if each.holders else "")
+
+
+def _substream_words(found: Status, step: StepStatus) -> str:
+    """How far the substreams at a step are that are ahead of its watermark, if any."""
+    listed = [each for each in found.step_substreams if each.operator == step.substreams_of]
+    if not listed:
+        return ""
+    slowest = min(listed, key=lambda each: each.watermark_ticks)
+    fastest = max(listed, key=lambda each: each.watermark_ticks)
+    count = "1 substream is" if step.substreams == 1 else f"{step.substreams:,} substreams are"
+    text = f"; {count} ahead: {slowest.name} at {_time(slowest.watermark_ticks)}"
+    return text if slowest == fastest else f"{text} to {fastest.name} at {_time(fastest.watermark_ticks)}"
 
 
 def _holder_words(holder: HolderStatus) -> str:

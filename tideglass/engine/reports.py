@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tideglass.core.documents import Document
 from tideglass.core.failing_rows import Failed
 from tideglass.core.time import BEFORE_ALL_TICKS
+from tideglass.engine.substream_watermarks import SubstreamsAhead
 from tideglass.operators.holds import Component, Hold
 
 
@@ -20,6 +21,8 @@ class OperatorReport:
     input_watermark_ticks: BEFORE_ALL_TICKS: unknown, since some sender has not reported.
     output_watermark_ticks: the least time a later row of it may have; never past the input watermark.
     holds: what it holds: what holds the watermark first, oldest first.
+    substreams: those ahead of the output watermark; None: without any, and where they are those of the one
+        operator it reads.
     """
 
     operator: int
@@ -28,6 +31,7 @@ class OperatorReport:
     input_watermark_ticks: int = BEFORE_ALL_TICKS
     output_watermark_ticks: int = BEFORE_ALL_TICKS
     holds: tuple[Hold, ...] = ()
+    substreams: SubstreamsAhead | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from tideglass.core.profile import part
 from tideglass.engine.pattern_programs import patterns_of
 from tideglass.engine.reference_cache import ReferenceLookup
 from tideglass.engine.reports import OperatorReport
+from tideglass.engine.substream_watermarks import SubstreamsAhead
 from tideglass.evaluate.apply import applied
 from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program, row_condition
@@ -187,9 +188,19 @@ class Stage:
                     progress.watermark_ticks,
                     reached.watermark_ticks,
                     oldest_first(holds),
+                    self._substreams(op, result),
                 )
             )
         return tuple(reports)
+
+    def _substreams(self, op: Op, result: StageResult) -> SubstreamsAhead | None:
+        """The substreams at an operator; None without any, and where they are as at the one before it."""
+        reached = result.progress[op.id]
+        handed_on = any(result.progress.get(source) is reached for source in sources_of(op))
+        if isinstance(op, ScanOp) or handed_on:  # a scan's are in the reports of its readers
+            return None
+        found = SubstreamsAhead.of(reached)
+        return found if found.count else None
 
     def _holds(
         self,

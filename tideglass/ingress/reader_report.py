@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from tideglass.core.arrays import Ints, pc
 from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.core.types import SYSTEM_TIMESTAMP
+from tideglass.engine.substream_watermarks import MOST_FASTEST, MOST_SLOWEST, least_places
 from tideglass.ingress.partition_time import Ingress
 from tideglass.ingress.reports import HeldBy, ReaderReport, SubstreamReport
 from tideglass.operators.holds import Component, Hold
 from tideglass.plan.topology import Reader
-
-#: Substreams a partition reports: enough that the slowest and the fastest of all partitions are among them.
-MOST_SLOWEST = 20
-MOST_FASTEST = 5
 
 
 def reader_report(reader: Reader, ingress: Ingress, kept: Sequence[pa.Table], *, final: bool) -> ReaderReport:
@@ -106,16 +102,9 @@ def _substreams(
         found = sorted(zip(own_ticks[places].tolist(), names, strict=True))
         return tuple(SubstreamReport(shown_name(name), ticks, ticks + later_ticks) for ticks, name in found)
 
-    slowest = reports(_least(own_ticks, MOST_SLOWEST))
-    fastest = reports(_least(-own_ticks, MOST_FASTEST))
+    slowest = reports(least_places(own_ticks, MOST_SLOWEST))
+    fastest = reports(least_places(-own_ticks, MOST_FASTEST))
     return slowest, fastest[::-1]
-
-
-def _least(values: Ints, count: int) -> Ints:
-    """The places of so many of the least values, in no order."""
-    if len(values) <= count:
-        return np.arange(len(values))
-    return np.argpartition(values, count)[:count]
 
 
 def shown_name(name: str) -> str:

@@ -79,6 +79,13 @@ def _step_lines(snapshot: JobSnapshot, step: StepStatus) -> Iterator[str]:
     if step.level:
         yield ""
         yield from _key_groups(snapshot, step.level)
+    listed = [each for each in snapshot.status.step_substreams if each.operator == step.substreams_of]
+    if listed:
+        yield ""
+        yield f"{step.substreams:,} substreams are ahead of the watermark; the slowest and the fastest:"
+        for each in listed:
+            place = f"partition {each.partition}, key group {each.key_group}"
+            yield f"  {each.name:<28} {clock_text(each.watermark_ticks)}  {place}"
 
 
 def _ranges_word(step: StepStatus) -> str:

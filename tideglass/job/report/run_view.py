@@ -124,6 +124,7 @@ class RunView:
             steps=tuple(self._timed(step, at) for step in steps),
             ranges=self.watermarks.ranges(),
             substreams=self.watermarks.substreams(),
+            step_substreams=self.watermarks.step_substreams(),
             outputs=self.outputs.status(),
             recent_batches=tuple(self.batches.recent),
             batch_began=None if began is None else utc_milliseconds_text(began.wall_seconds),

@@ -92,6 +92,24 @@ class SubstreamStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class StepSubstreamStatus:
+    """A substream at an operator behind an exchange, one of its slowest 20 or fastest 5.
+
+    operator: its number.
+    key_group: where the substream is slowest.
+    partition: the input partition, by its number as PartitionId reads it.
+    name: its keys, as text.
+    watermark_ticks: the least time a later row of it may have after the operator.
+    """
+
+    operator: int
+    key_group: int
+    partition: str
+    name: str
+    watermark_ticks: int
+
+
+@dataclass(frozen=True, slots=True)
 class HolderStatus:
     """What holds a watermark back.
 
@@ -133,6 +151,9 @@ class StepStatus:
     latency_seconds: what the step adds: input minus output watermark (`asa.md` 11.3).
     holders: what holds the output watermark first, then what else is held; at most five.
     ranges, ranges_reported: partitions or key groups, and how many of them have reported.
+    substreams: how many are ahead of the output watermark; in the key group that has most of them.
+    substreams_of: the operator whose `StepSubstreamStatus` are those of this one too; None without any, and
+        for the scan, whose substreams are those of its partitions.
     """
 
     operator: int
@@ -154,6 +175,8 @@ class StepStatus:
     ranges: int = 0
     ranges_reported: int = 0
     processing_watermark: str | None = None
+    substreams: int = 0
+    substreams_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +328,9 @@ class Status:
     error: the last one; None for none.
     steps: the operators, in the order of their numbers.
     ranges: the key groups of every stage.
-    substreams: the slowest 20 and the fastest 5 of the job.
+    substreams: the slowest 20 and the fastest 5 of the job, where they are read.
+    step_substreams: the same of every operator behind an exchange whose substreams are not those of the one
+        it reads.
     outputs: in the order of the query.
     recent_batches: the last 60, oldest first.
     batch_began: when the batch under way began, ISO text; None: none is under way.
@@ -339,6 +364,7 @@ class Status:
     steps: tuple[StepStatus, ...] = ()
     ranges: tuple[RangeStatus, ...] = ()
     substreams: tuple[SubstreamStatus, ...] = ()
+    step_substreams: tuple[StepSubstreamStatus, ...] = ()
     outputs: tuple[OutputStatus, ...] = ()
     recent_batches: tuple[BatchStatus, ...] = ()
     batch_began: str | None = None

@@ -18,19 +18,26 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tideglass.core.errors import Span
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.engine.reports import Component, Hold, OperatorReport, StageReport
+from tideglass.engine.substream_watermarks import MOST_FASTEST, MOST_SLOWEST, SubstreamsAhead
 from tideglass.ingress.reports import BatchReports, HeldBy, PartitionReport, ReaderReport, SubstreamReport
-from tideglass.job.report.status import HolderStatus, RangeStatus, StepStatus, SubstreamStatus
+from tideglass.job.report.status import (
+    HolderStatus,
+    RangeStatus,
+    StepStatus,
+    StepSubstreamStatus,
+    SubstreamStatus,
+)
+from tideglass.job.report.step_substreams import slowest_and_fastest
 from tideglass.plan.explain import operator_kind
 from tideglass.plan.step_origin import StepOrigin
 from tideglass.plan.topology import EmitOp, Op, ReceiveOp, ScanOp, SendOp, Topology, sources_of
 
 MOST_HOLDERS = 5
-SLOWEST, FASTEST = 20, 5
 
 _Chosen: TypeAlias = Callable[[ReaderReport], Sequence[SubstreamReport]]
 
@@ -55,17 +62,20 @@ class OperatorRange:
 
     input_watermark_ticks, output_watermark_ticks: BEFORE_ALL_TICKS: unknown.
     holds: what it holds, oldest first.
+    substreams: those ahead of the output watermark; None where they are those of the operator it reads.
     """
 
     input_watermark_ticks: int = BEFORE_ALL_TICKS
     output_watermark_ticks: int = BEFORE_ALL_TICKS
     holds: tuple[Hold, ...] = ()
+    substreams: SubstreamsAhead | None = None
 
     def take(self, report: OperatorReport) -> None:
         self.input_watermark_ticks = max(self.input_watermark_ticks, report.input_watermark_ticks)
         output_ticks = min(report.output_watermark_ticks, self.input_watermark_ticks)
         self.output_watermark_ticks = max(self.output_watermark_ticks, output_ticks)
         self.holds = report.holds
+        self.substreams = report.substreams
 
 
 @dataclass(slots=True)
@@ -232,7 +242,29 @@ class WatermarkView:
             ranges_reported=sum(
                 each is not None and each.input_watermark_ticks != BEFORE_ALL_TICKS for each in reported
             ),
+            **self._substreams_at(op, reported, before),
         )
+
+    def _substreams_at(
+        self, op: Op, ranges: Sequence[OperatorRange | None], before: Sequence[StepStatus]
+    ) -> dict[str, Any]:
+        """How many substreams are ahead at an operator, and the operator that lists them.
+
+        before: the operators whose rows it may read.
+        """
+        if isinstance(op, ScanOp):
+            name = self._inputs[op.id][0]
+            readers = [
+                at for (of, _, number), at in self._readers.items() if (of, number) == (name, op.reader)
+            ]
+            return {"substreams": sum(each.substreams_ahead for each in readers)}
+        own = [each.substreams.count for each in ranges if each is not None and each.substreams is not None]
+        if own:
+            return {"substreams": max(own), "substreams_of": op.id}
+        if len(self._sources[op.id]) > 1 or isinstance(op, ReceiveOp):
+            return {}
+        source = before[self._sources[op.id][0]]
+        return {"substreams": source.substreams, "substreams_of": source.substreams_of}
 
     # ------------------------------------------------------------ what holds a watermark
 
@@ -318,13 +350,25 @@ class WatermarkView:
 
     def substreams(self) -> tuple[SubstreamStatus, ...]:
         """The slowest 20 and after them the fastest 5 of the job, none of them twice."""
-        slowest = heapq.nsmallest(SLOWEST, self._substreams(lambda reader: reader.slowest))
-        fastest = heapq.nlargest(FASTEST, self._substreams(lambda reader: reader.fastest))
+        slowest = heapq.nsmallest(MOST_SLOWEST, self._substreams(lambda reader: reader.slowest))
+        fastest = heapq.nlargest(MOST_FASTEST, self._substreams(lambda reader: reader.fastest))
         found = dict.fromkeys([*slowest, *fastest])
         return tuple(
             SubstreamStatus(input_name, partition, reader, name, ticks, event_ticks)
             for ticks, input_name, partition, reader, name, event_ticks in found
         )
+
+    def step_substreams(self) -> tuple[StepSubstreamStatus, ...]:
+        """The slowest 20 and after them the fastest 5 of every operator that has substreams of its own."""
+        found: list[StepSubstreamStatus] = []
+        for op in self._ops:
+            ahead: dict[int, SubstreamsAhead] = {}
+            for number, group in enumerate(self._key_groups.get(op.level, ())):
+                at = group.operators.get(op.id)
+                if at is not None and at.substreams is not None:
+                    ahead[number] = at.substreams
+            found += slowest_and_fastest(op.id, ahead)
+        return tuple(found)
 
     def _substreams(self, chosen: _Chosen) -> Iterable[tuple[int, str, str, int, str, int]]:
         for (input_name, partition, number), reader in self._readers.items():

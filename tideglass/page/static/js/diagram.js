@@ -225,7 +225,25 @@ function details(node, model) {
       ]),
       "It holds nothing.",
     )}
+    ${substreams(node, model)}
   `;
+}
+
+/** Substreams that are ahead after a step: the slowest, then the fastest. */
+function substreams(node, model) {
+  const ends = (model.status.steps ?? []).filter((each) => node.ends.includes(each.operator));
+  const listed = new Set(ends.map((each) => each.substreams_of));
+  const found = (model.status.step_substreams ?? []).filter((each) => listed.has(each.operator));
+  if (!found.length) return "";
+  const ahead = Math.max(...ends.map((each) => each.substreams ?? 0));
+  return html`<details>
+    <summary>${plural(ahead, "substream")} ahead of the output watermark: the slowest and the fastest</summary>
+    ${table(
+      `Substreams of ${node.title}`,
+      [["substream"], ["partition"], ["key group"], ["watermark", "number"]],
+      found.map((each) => [each.name, each.partition, each.key_group, watermarkText(each.watermark_ms, model.nowMs)]),
+    )}
+  </details>`;
 }
 
 function keyGroups(model) {
