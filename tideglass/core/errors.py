@@ -6,6 +6,7 @@ TideglassError
 ├── EvaluationError a row made the query fail while it ran (`asa.md` A-33)
 ├── InputError      an input as a whole cannot be read (single bad events are counted, not raised)
 ├── OutputError     an output cannot be written
+├── StorageError    a store of files cannot be reached, refuses, or is of a kind that is not supported
 └── StateError      a checkpoint or run directory does not fit the job
 """
 
@@ -122,6 +123,10 @@ class InputError(TideglassError):
 
 class OutputError(TideglassError):
     """An output cannot be written."""
+
+
+class StorageError(TideglassError):
+    """A store of files cannot be used; the message names the place and the remedy, never a secret."""
 
 
 class StateError(TideglassError):
