@@ -185,13 +185,13 @@ def empty_reference(facts: JobFacts) -> Iterator[Finding]:
                 if not facts.rows_of(output)
                 and any(step.kind == "reference join" for step in graph.losing(output))
             ]
-            silent = f"; {list_text(lost)} had no row" if lost else ""
+            consequence = f"; {list_text(lost)} had no row" if lost else ""
             yield Finding(
                 "REFERENCE_EMPTY",
                 lost[0] if len(lost) == 1 else None,
                 Severity.PROBLEM if lost else Severity.WARNING,
                 f"the reference data {each.input} is empty: its newest snapshot has no row, so a join with "
-                f"it finds none{silent}",
+                f"it finds none{consequence}",
                 (*((f"it is read from {place}",) if place else ()), *_reference_lines(facts)),
                 "write the rows to a new file whose path says from when they hold ({date}/{time}), or "
                 "mend the file and start with --fresh; LEFT JOIN keeps rows without a match",
