@@ -202,7 +202,7 @@ class Driver:
         except StateError as error:
             self.refused = str(error)
         else:
-            self.lease.give_back()
+            self.lease.release()
 
 
 def seconds(most: float) -> st.SearchStrategy[float]:
@@ -275,7 +275,7 @@ def test_a_lease_that_is_long_over_is_taken_at_once_by_the_clock_of_the_store():
     assert list(world.files) == ["lock"]  # what asked for the time is gone
 
 
-def test_a_lease_that_is_given_back_is_free_at_once():
+def test_a_lease_that_is_released_is_free_at_once():
     world = World()
     first, second = Driver(world, "first"), Driver(world, "second")
     world.starts(0, lambda: first.lives([1.0]))

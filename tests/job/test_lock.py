@@ -9,13 +9,19 @@ import signal
 import subprocess
 import sys
 import time
+import uuid
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from support.job_in_process import Folder, RunInProcess
 from tideglass.core.errors import StateError
 from tideglass.job.directory import JobDirectory
+from tideglass.job.lease import DirectoryLease
 from tideglass.job.lock import STALE_SECONDS, RunLock, running
+from tideglass.job.report.run_journal import read_runs
+from tideglass.storage import StoragePath, storage_path
 
 HOLDS = """
 import sys, time
@@ -87,3 +93,53 @@ def test_a_holder_on_another_machine_counts_while_it_shows_life(directory: JobDi
     assert running(directory) is None
     with RunLock(directory):
         assert json.loads(directory.lock.read_text())["pid"] == os.getpid()
+
+
+# ---------------------------------------------------------------- in a store
+
+
+def in_a_store() -> StoragePath:
+    """A folder of a store in this process's memory."""
+    return storage_path(f"memory://{uuid.uuid4().hex}/job")
+
+
+def test_in_a_store_the_lock_is_a_lease(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tideglass.job.lease.RENEW_SECONDS", 0.05)
+    directory = JobDirectory(cast("Any", in_a_store()))
+    for _ in range(2):
+        with RunLock(directory) as lock:
+            lock.check()
+            found = running(directory)
+            assert found is not None
+            assert found.pid == os.getpid()
+            with pytest.raises(StateError, match=rf"process {os.getpid()} on .*, since 20"):
+                RunLock(directory).__enter__()
+        assert running(directory) is None
+
+
+def test_a_run_that_lost_its_lease_commits_nothing_and_leaves_the_journal_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = Folder(tmp_path / "job", "SELECT n INTO o FROM events", arrival=None)
+    folder.put(0, [{"n": 1}])
+    seconds = [0.0]
+    place = in_a_store() / "lock"
+    lost, other = (DirectoryLease(place, lambda: seconds[0], waited(seconds), host) for host in "ab")
+    lost.take()
+    run = RunInProcess(folder.job(once=True))
+    with run:
+        monkeypatch.setattr(run.lock, "_lease", lost)
+        other.take()
+        with pytest.raises(StateError, match=r"\[LEASE_LOST\] .* on b, since 20"):
+            run.batches()
+    (journaled,) = read_runs(folder.directory.journal)
+    assert journaled.end is None
+    assert json.loads(folder.directory.status.read_bytes())["state"] in ("Starting", "Running")
+    assert list((folder.path / "LocalRunOutputs" / "o").glob("part-*")) == []
+
+
+def waited(seconds: list[float]) -> Any:
+    def sleep(length: float) -> None:
+        seconds[0] += length
+
+    return sleep

@@ -152,12 +152,14 @@ class RunInProcess:
 
     def __enter__(self) -> RunInProcess:
         job, directory = self.job, self.directory
-        self._stack.enter_context(RunLock(directory))
+        self.lock = self._stack.enter_context(RunLock(directory))
         directory.stop.unlink(missing_ok=True)
         setup = begin(job, directory, no_broker)
         metrics = Metrics()
         view = RunView.of(job, setup.plan.generation)
-        self.reporter = self._stack.enter_context(Reporter(job.name, directory, setup, metrics, view))
+        self.reporter = self._stack.enter_context(
+            Reporter(job.name, directory, setup, metrics, view, lock=self.lock)
+        )
         self.committer = Committer.of(job, self.reporter)
         with self.reporter.changing():
             readers = job.compiled.topology.readers

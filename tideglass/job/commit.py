@@ -7,6 +7,8 @@ that gives up the state (`--start last`, a changed query) does not run the batch
 batch that is committed: of a job with topics the one in `reached.json`, else the last one in Spark's log.
 Rows for topics are written by Spark before these steps (`spark.query.write`), and once more when the batch
 runs again.
+Before each step the run makes sure that it still holds the job directory (`job.lease`); one that does not
+stops there, as if it had been killed.
 
 1. `record_partition_watermarks`: where the partitions of topics are, for the ingresses of the next batch.
    A crash after it leaves watermarks of a batch without rows; nobody asks for them before the batch after.
@@ -141,6 +143,7 @@ class Committer:
         if self.reporter.view is not None:
             self.reporter.view.batches.committing(Moment.now())
         for step in COMMIT_STEPS:
+            self.reporter.check_lock()  # another run may have taken the job directory over
             step(batch)
 
     def backlog(self) -> dict[str, int]:

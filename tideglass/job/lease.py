@@ -77,7 +77,7 @@ class LeaseDocument:
     token: of the holder, unlike any other's.
     renewals: how often it was renewed, so that no two contents are equal.
     seconds: how long it holds after it was written.
-    ended: the holder has given it back.
+    ended: the holder has released it.
     """
 
     pid: int
@@ -177,12 +177,12 @@ class DirectoryLease:
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        self.give_back()
+        self.release()
 
     # ------------------------------------------------------------ taking it
 
     def take(self) -> None:
-        """Take the lease, once its holder has given it back or not renewed it for as long as it holds.
+        """Take the lease, once its holder has released it or not renewed it for as long as it holds.
 
         Raises StateError naming the holder as soon as that shows life.
         """
@@ -244,7 +244,7 @@ class DirectoryLease:
                 own = replace(self._own, renewals=self._own.renewals + 1)
                 self._write(SeenLease(self._own, self._version, 0), own)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Let another process take it at once; if it is lost nothing happens."""
         with self._renewing:
             if self._lost_to is None and self._version:

@@ -1,8 +1,9 @@
 """One run at a time in a job directory: the second is refused with a message about the first.
 
-The lock is the operating system's, so it ends with the process that holds it, however that ends: a lock
-file that a crash leaves locks nothing. Where a directory is shared by machines whose system
-does not share locks, the holder is known by its sign of life, the status it keeps writing.
+On a disk the lock is the operating system's, so it ends with the process that holds it, however that ends: a
+lock file that a crash leaves locks nothing. Where a directory is shared by machines whose system does not
+share locks, the holder is known by its sign of life, the status it keeps writing. In a store the lock is a
+lease, which ends a while after its holder.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import os
 import socket
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 
 from tideglass.core.documents import Document
 from tideglass.core.errors import StateError
 from tideglass.job.directory import JobDirectory
+from tideglass.job.lease import DirectoryLease, read_lease
+from tideglass.storage import StoragePath, storage_path
 
 #: A run writes its status every two seconds; one that has not for so long is taken for dead.
 STALE_SECONDS = 60.0
@@ -44,15 +48,28 @@ _DOCUMENT = Document(Holder)
 
 
 class RunLock:
-    """The lock of a job directory; a context manager."""
+    """The lock of a job directory; a context manager.
+
+    On a disk it is the operating system's; in a store, which has none, a lease (`job.lease`).
+    """
 
     def __init__(self, directory: JobDirectory) -> None:
         self.directory = directory
         self._file: int | None = None
+        self._lease: DirectoryLease | None = None
 
     def __enter__(self) -> RunLock:
         """Raises StateError naming the run that holds the lock."""
-        path = self.directory.lock
+        place = storage_path(self.directory.lock)
+        if place.is_local:
+            self._lock(place.local)
+        else:
+            lease = DirectoryLease(place)
+            lease.__enter__()
+            self._lease = lease
+        return self
+
+    def _lock(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)  # not inherited by processes we start
         if not _taken(file):
@@ -67,7 +84,19 @@ class RunLock:
         os.pwrite(file, body, 0)
         os.fsync(file)
         self._file = file
-        return self
+
+    def check(self) -> None:
+        """Return if the lock is ours, and for long enough to write something.
+
+        Raises StateError naming the run that has it now. Only a lease can be lost.
+        """
+        if self._lease is not None:
+            self._lease.check()
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is known that another run has the lock now."""
+        return self._lease is not None and self._lease.lost
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -76,6 +105,9 @@ class RunLock:
             os.ftruncate(self._file, 0)  # an empty file: its holder ended by itself
             os.close(self._file)
             self._file = None
+        if self._lease is not None:
+            self._lease.__exit__(kind, error, trace)
+            self._lease = None
 
 
 def _taken(file: int) -> bool:
@@ -92,8 +124,11 @@ def _taken(file: int) -> bool:
 
 def running(directory: JobDirectory) -> Holder | None:
     """Who runs in a job directory now; None when nobody does. Locks nothing, changes nothing."""
+    place = storage_path(directory.lock)
+    if not place.is_local:
+        return _leaseholder(place)
     try:
-        file = os.open(directory.lock, os.O_RDONLY)
+        file = os.open(place.local, os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
@@ -108,17 +143,25 @@ def running(directory: JobDirectory) -> Holder | None:
         os.close(file)
 
 
+def _leaseholder(place: StoragePath) -> Holder | None:
+    """Who holds a lease, for people: its age is told by this machine's clock, which may differ a little."""
+    seen = read_lease(place)
+    if seen is None or seen.document.ended or time.time() - seen.modified_ns / 1e9 > STALE_SECONDS:
+        return None
+    return Holder(seen.document.pid, seen.document.host, seen.document.since_seconds)
+
+
 def holder(directory: JobDirectory) -> Holder | None:
     """Who holds the lock, or held it last and was killed; None for nobody."""
     try:
-        return _DOCUMENT.of_text(directory.lock.read_bytes())
+        return _DOCUMENT.of_text(storage_path(directory.lock).read_bytes())
     except (FileNotFoundError, ValueError):
         return None
 
 
 def _shows_life(directory: JobDirectory) -> bool:
     try:
-        return time.time() - directory.status.stat().st_mtime < STALE_SECONDS
+        return time.time() - storage_path(directory.status).local.stat().st_mtime < STALE_SECONDS
     except FileNotFoundError:
         return False
 

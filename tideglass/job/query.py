@@ -109,6 +109,7 @@ def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:
         alone=host.shared is None,
         watch=committer.reporter.view,
         linked=host.linked(session),
+        fence=committer.reporter.check_lock,
     )
     if not job.topics:
         return start(session, source, options, committer.commit)
@@ -212,3 +213,4 @@ def wait_for_end(query: StreamingQuery, committer: Committer) -> None:
 
     wait(query, reporter.stop_requested, follow)
     follow()
+    reporter.check_lock()

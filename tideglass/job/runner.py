@@ -60,14 +60,14 @@ def run(
     """
     directory = JobDirectory(job.run_directory.resolve())
     host, metrics = SparkHost(job, directory, spark), Metrics()
-    with RunLock(directory):
+    with RunLock(directory) as lock:
         directory.stop.unlink(missing_ok=True)  # it was for another run
         setup = begin(job, directory, host.held_partitions)
         write_outline(directory, outline_of(job))
         if on_start is not None:
             on_start(setup.start)
         view = RunView.of(job, setup.plan.generation)
-        reporting = Reporter(job.name, directory, setup, metrics, view, observers=observers)
+        reporting = Reporter(job.name, directory, setup, metrics, view, observers=observers, lock=lock)
         with reporting as reporter, signals(reporter) as take_signals:
             held = {name: host.held_partitions(topic, None) for name, topic in job.topics.items()}
             committer = Committer.of(job, reporter, watch, profile)

@@ -53,6 +53,7 @@ class QueryOptions:
     interval_seconds: least time between two batches.
     alone: nothing else is run in the session, so what Spark has planned with may end.
     watch: looks on while batches run; None: nobody does.
+    fence: called before a batch runs and before anything of it is written; raises where the query is to end.
     linked: name of the job whose page Spark's UI leads to (`session.page_link`); None where it does not.
     """
 
@@ -63,6 +64,7 @@ class QueryOptions:
     alone: bool = False
     watch: BatchWatch | None = None
     linked: str | None = None
+    fence: Callable[[], None] | None = None
 
 
 class StopAsked(Exception):
@@ -141,6 +143,8 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
         nonlocal planned
         if Path(options.stop_file).exists():
             raise StopAsked
+        if options.fence is not None:
+            options.fence()
         if options.watch is not None:
             options.watch.began(batch_id)
         if options.alone and not planned:
@@ -156,6 +160,8 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
             try:
                 messages = for_driver(_messages(with_heads(kept)))
                 raise_failure(messages)  # before anything of the batch is written
+                if options.fence is not None:
+                    options.fence()
                 calling = nullcontext if options.watch is None else options.watch.calling
                 write_records(kept, emitted_messages(messages), options.kafka, calling)
             finally:

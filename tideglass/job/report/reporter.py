@@ -20,6 +20,7 @@ from typing import TypeAlias
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
 from tideglass.ingress.reports import ReaderReport
 from tideglass.job.directory import AT_ONCE, JobDirectory
+from tideglass.job.lock import RunLock
 from tideglass.job.report.batch_times import Moment
 from tideglass.job.report.history import HistoryWriter, Mark, now_ms, sample_of
 from tideglass.job.report.metrics import DataErrors, Metrics, PartitionFacts
@@ -48,6 +49,7 @@ class Reporter:
     view: what the status shows beside the metrics; None shows nothing of it.
     stop_requested: set once the run is to stop. `metrics` and `view` may be changed under `changing()` only.
     observers: get every status that is written; an OSError of one is ignored, as is that of the status file.
+    lock: of the directory. Once it is lost the run writes nothing there and stops; None: it cannot be.
     """
 
     job: str
@@ -57,6 +59,7 @@ class Reporter:
     view: RunView | None = None
     stop_requested: threading.Event = field(default_factory=threading.Event)
     observers: Sequence[StatusObserver] = ()
+    lock: RunLock | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
@@ -87,6 +90,8 @@ class Reporter:
         if self.view is not None and how is Ended.FAILED:
             self.view.outputs.run_failed(str(error))
         self._write(shown_error, Mark.END)
+        if self.lost:
+            return  # the journal, too, is that of another run
         catch_up = self.metrics.catch_up
         end = RunEnd(
             run=self.setup.start.run,
@@ -123,6 +128,16 @@ class Reporter:
                 self._rejected_at_seconds = time.monotonic()
 
     @property
+    def lost(self) -> bool:
+        """Whether another run has taken the job directory over."""
+        return self.lock is not None and self.lock.lost
+
+    def check_lock(self) -> None:
+        """Raises StateError where another run has taken the job directory over."""
+        if self.lock is not None:
+            self.lock.check()
+
+    @property
     def starting(self) -> bool:
         """Whether it is not known yet that the job runs."""
         return self._state is JobState.STARTING
@@ -141,6 +156,9 @@ class Reporter:
         written_seconds = time.monotonic()
         batches, state = -1, JobState.STARTING
         while not self._over.wait(_LOOK_SECONDS):
+            if self.lost:
+                self.stop_requested.set()
+                continue
             with suppress(OSError):  # a status that cannot be written must not keep a run from being stopped
                 if self.directory.stop.exists():
                     self.stop_requested.set()
@@ -157,13 +175,14 @@ class Reporter:
         with self._writing:
             with self._lock:
                 status = self._status(error)
-            write_status(self.directory, status)
+            if not self.lost:
+                write_status(self.directory, status)
             for observe in self.observers:
                 with suppress(OSError):
                     observe(status)
             now_seconds = time.monotonic()
             is_due = now_seconds - self._sampled_seconds >= _WRITE_SECONDS
-            if self._history is not None and (is_due or mark is not None):
+            if self._history is not None and not self.lost and (is_due or mark is not None):
                 self._sampled_seconds = now_seconds
                 self._history.add(sample_of(status, now_ms(), mark))
 
