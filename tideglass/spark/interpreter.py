@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tideglass.core.errors import TideglassError
+from tideglass.spark.session.session_kind import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +37,8 @@ def see_interpreter(spark: SparkSession) -> None:
 
     The Python of other machines is not checked. Raises TideglassError with the remedy.
     """
+    if is_connect(spark):
+        return
     context = spark.sparkContext
     program = str(context.pythonExec)
     if program not in _seen and str(context.master).startswith("local"):

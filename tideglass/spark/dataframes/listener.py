@@ -18,7 +18,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
-from tideglass.spark.dataframes.metrics import NAME, Observed, read
+from tideglass.spark.dataframes.metrics import NAME, Observed, observed_values, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class QueryListener(StreamingQueryListener):
                 commit_ms / 1000,
                 progress.numInputRows,
                 None if written < 0 else written,
-                {} if row is None else read(row.asDict()),
+                {} if row is None else read(observed_values(row)),
             )
         )
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as fn
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -124,13 +124,32 @@ def observed_metrics(of: StreamingQuery | DataFrame) -> list[Observed]:
                 "metrics are kept for outputs of tideglass.query over finished DataFrames, and for streaming "
                 "queries\n  hint: of a stream give the StreamingQuery that start() returned"
             )
-        found |= read(observation.get)
+        values = observation.get
+        if not values:  # a classic session waits for the first action, a client of Spark Connect does not
+            raise TideglassError(
+                "the output has no metrics yet: nothing has been run that reads it\n"
+                "  hint: collect or write the output, or a DataFrame made of it, and ask then"
+            )
+        found |= read(values)
     else:
         for progress in of.recentProgress:
             row = progress.observedMetrics.get(NAME)
             if row is not None:
-                found |= read(row.asDict())
+                found |= read(observed_values(row))
     return list(found.values())
+
+
+def observed_values(row: Row) -> dict[str, Any]:
+    """What Spark observed of one batch, by name.
+
+    Progress as a client of Spark Connect reads it has the values and their schema side by side.
+    """
+    columns = row.asDict()
+    if columns.keys() == {"values", "schema"}:
+        return dict(
+            zip([each["name"] for each in columns["schema"]["fields"]], columns["values"], strict=True)
+        )
+    return columns
 
 
 def read(values: Mapping[str, Any]) -> dict[str, Observed]:

@@ -43,6 +43,7 @@ from tideglass.spark.interpreter import see_interpreter
 from tideglass.spark.key_numbers import key_numbers
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import staged
+from tideglass.spark.session.session_kind import default_parallelism
 from tideglass.spark.session.spark_session import SETTINGS
 from tideglass.spark.wire import ARROW_SCHEMA
 
@@ -266,7 +267,7 @@ def ingressed(
     )
     keeps = idle_ms is not None if timers is None else timers
     return (
-        reduce(DataFrame.unionAll, chunks if control is None else [*chunks, control])
+        reduce(lambda left, right: left.unionAll(right), chunks if control is None else [*chunks, control])
         .groupBy("key_group")
         .transformWithState(ingress, MESSAGE_SCHEMA, "Append", "ProcessingTime" if keeps else "None")
     )
@@ -274,16 +275,17 @@ def ingressed(
 
 def _check_session(spark: SparkSession, key_groups: int) -> None:
     wanted = SETTINGS[_STATE_STORE]
-    if spark.conf.get(_STATE_STORE, "") != wanted:
+    provider = wanted.rpartition(".")[2]  # Databricks has one of this name in a package of its own
+    if (spark.conf.get(_STATE_STORE, "") or "").rpartition(".")[2] != provider:
         raise TideglassError(
             "the state of a stream must live in RocksDB, which this session does not use\n"
             f"  hint: spark.conf.set({_STATE_STORE!r}, {wanted!r})"
         )
-    most = 4 * spark.sparkContext.defaultParallelism
-    if key_groups > most:
+    tasks = default_parallelism(spark)
+    if tasks is not None and key_groups > 4 * tasks:
         warnings.warn(
             f"{_PARTITIONS} is {key_groups}, so each stage of the query keeps {key_groups} states; for "
-            f"this session about {spark.sparkContext.defaultParallelism} are enough and faster: "
+            f"this session about {tasks} are enough and faster: "
             f"spark.conf.set({_PARTITIONS!r}, ...) before the query is made",
             stacklevel=4,
         )

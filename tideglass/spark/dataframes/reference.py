@@ -1,20 +1,17 @@
 """Reference data of queries over DataFrames: read when the query is made, sent to every worker once.
 
-A static DataFrame is collected, with the columns the query asks for, and broadcast. Files are read by the
-workers, rows travel with the query.
+A static DataFrame is collected, with the columns the query asks for, and shared as rows are
+(`shared_snapshots`). Files are read by the workers.
 """
 
 from __future__ import annotations
 
-import hashlib
-import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import pyarrow as pa
-from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
@@ -32,11 +29,10 @@ from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
 from tideglass.core.types import Type
 from tideglass.plan.topology import LookupOp, Topology
 from tideglass.spark.dataframes.query import field_types
+from tideglass.spark.dataframes.shared_snapshots import shared
 
 #: One snapshot: a static DataFrame, rows, or a file (a pattern with {date} and {time} is several).
 InlineSnapshot: TypeAlias = "DataFrame | Sequence[Row] | str | Path"
-#: What a broadcast pickles to: how a worker finds it.
-_Pickled: TypeAlias = "tuple[Callable[..., Broadcast[ReferenceSnapshot]], tuple[Any, ...]]"
 #: Reference data: one snapshot, or several by the ISO time from which each holds.
 InlineReference: TypeAlias = "InlineSnapshot | Mapping[str, InlineSnapshot]"
 
@@ -55,42 +51,6 @@ class TableSnapshot:
         return decoded.table.drop_columns([LINE])
 
 
-class BroadcastSnapshot:
-    """A snapshot that every worker has been sent once, whatever the number of its tasks.
-
-    Spark's process that plans a stateful operator unpickles it too, and is sent nothing: so what a
-    broadcast pickles to is kept as it is until the rows are asked for.
-    """
-
-    def __init__(
-        self, effective_ticks: int, digest: str, held: Broadcast[ReferenceSnapshot] | _Pickled
-    ) -> None:
-        self.effective_ticks = effective_ticks
-        self._digest = digest
-        self._held = held
-
-    def read(self, name: str, fields: Fields, level: str) -> pa.Table:
-        held = self._held
-        if not isinstance(held, Broadcast):
-            find, arguments = held
-            held = find(*arguments)
-        return held.value.read(name, fields, level)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BroadcastSnapshot) and self._known_by() == other._known_by()
-
-    def __hash__(self) -> int:
-        return hash(self._known_by())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        held = self._held
-        pickled = cast("_Pickled", held.__reduce__()) if isinstance(held, Broadcast) else held
-        return BroadcastSnapshot, (self.effective_ticks, self._digest, pickled)
-
-    def _known_by(self) -> tuple[int, str]:
-        return self.effective_ticks, self._digest
-
-
 def inline_references(
     spark: SparkSession, topology: Topology, by_name: Mapping[str, InlineReference]
 ) -> InlineReferences:
@@ -99,13 +59,13 @@ def inline_references(
     Raises InputError for what is no reference data, or is not there.
     """
     by_key = {name.casefold(): each for name, each in by_name.items()}
-    found: dict[str, tuple[ReferenceSnapshot, ...]] = {}
+    found: dict[str, list[ReferenceSnapshot]] = {}
     for name in topology.references:
         snapshots: list[ReferenceSnapshot] = []
         for effective_ticks, each in _by_time(name, by_key[name.casefold()]).items():
-            snapshots += _snapshots(spark, topology, name, each, effective_ticks)
-        found[name] = tuple(sorted(snapshots, key=lambda snapshot: snapshot.effective_ticks))
-    return InlineReferences(found)
+            snapshots += _snapshots(topology, name, each, effective_ticks)
+        found[name] = sorted(snapshots, key=lambda snapshot: snapshot.effective_ticks)
+    return InlineReferences(shared(spark, found, functions=topology.levels + 1))
 
 
 def reference_types(data: InlineReference, level: str) -> dict[tuple[str, ...], Type] | None:
@@ -130,27 +90,22 @@ def _by_time(name: str, data: InlineReference) -> dict[int, InlineSnapshot]:
 
 
 def _snapshots(
-    spark: SparkSession, topology: Topology, name: str, data: object, effective_ticks: int
+    topology: Topology, name: str, data: object, effective_ticks: int
 ) -> Sequence[ReferenceSnapshot]:
     if isinstance(data, DataFrame):
-        return [_sent(spark, TableSnapshot(effective_ticks, _collected(topology, name, data)))]
+        return [TableSnapshot(effective_ticks, _collected(topology, name, data))]
     if isinstance(data, str | Path):
         found = FileReference(ReferenceSpec(name=name, path=Path(data))).look((), None)
         if effective_ticks == BEFORE_ALL_TICKS:
             return found
         return [replace(each, effective_ticks=effective_ticks) for each in found]
     if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in cast("Sequence[Any]", data)):
-        return [_sent(spark, RowsSnapshot.of(cast("Sequence[Row]", data), effective_ticks))]
+        return [RowsSnapshot.of(cast("Sequence[Row]", data), effective_ticks)]
     raise InputError(
         f"the reference input {name!r} is a {type(data).__name__}; it must be a static DataFrame, a list of "
         "rows, a path, or snapshots of these by ISO time\n  hint: spark.createDataFrame(df) makes one of a "
         "DataFrame of pandas"
     )
-
-
-def _sent(spark: SparkSession, snapshot: ReferenceSnapshot) -> BroadcastSnapshot:
-    digest = hashlib.sha256(pickle.dumps(snapshot)).hexdigest()
-    return BroadcastSnapshot(snapshot.effective_ticks, digest, spark.sparkContext.broadcast(snapshot))
 
 
 def _collected(topology: Topology, name: str, df: DataFrame) -> bytes:
