@@ -63,7 +63,7 @@ def test_the_status_shows_what_the_last_look_found(folder: Folder):
         status = read_status(run.directory)
     assert status is not None
     assert status.backlog == {"events": 0, "topic": 3}
-    assert status.references == (ReferenceStatus("booths", 1, None, BEFORE_ALL_TICKS),)
+    assert status.references == (ReferenceStatus("booths", 1, 1, BEFORE_ALL_TICKS),)
     assert status.memory_bytes is not None
     assert status.memory_limit_bytes is not None
     assert 1 << 20 < status.memory_bytes < status.memory_limit_bytes

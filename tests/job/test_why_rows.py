@@ -71,12 +71,16 @@ def test_14_reference_data_that_matches_nothing(tmp_path: Path, clock: Clock) ->
     found = of_a_minute(with_devices(tmp_path, '[{"id": "z", "name": "Z"}]'), clock)
     finding = the("REFERENCE_MATCHES_NOTHING", found)
     assert "all 60 rows that reach the reference join" in finding.text
-    assert any("reference data devices: 1 snapshot" in line for line in finding.evidence)
+    assert any("reference data devices: 1 snapshot, the newest of 1 row" in line for line in finding.evidence)
 
 
 def test_14_reference_data_without_rows(tmp_path: Path, clock: Clock) -> None:
     found = of_a_minute(with_devices(tmp_path, "[]"), clock)
-    assert "look whether the reference data has rows" in the("REFERENCE_MATCHES_NOTHING", found).remedy
+    finding = found.findings[0]
+    assert (finding.cause, finding.severity, finding.output) == ("REFERENCE_EMPTY", Severity.PROBLEM, "named")
+    assert "the reference data devices is empty" in finding.text
+    assert "devices.ref" in text_of(finding)
+    assert "REFERENCE_MATCHES_NOTHING" not in causes(found)
     assert not found.healthy
 
 

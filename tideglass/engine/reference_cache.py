@@ -7,7 +7,7 @@ state: what a batch sees follows from its rows and from how many snapshots were 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from tideglass.core.columns import unify
 from tideglass.core.events import Known
 from tideglass.core.failing_rows import OnFailure
 from tideglass.core.types import SYSTEM_TIMESTAMP
+from tideglass.engine.reports import ReferenceRows
 from tideglass.evaluate.program import Program, row_condition
 from tideglass.operators.joins.reference import ReferenceJoin, ReferenceTable, by_snapshot
 from tideglass.plan.specs import ReferenceJoinSpec
@@ -26,17 +27,33 @@ KEPT_SNAPSHOTS = 3
 #: Joins whose snapshots are kept ready: more than a job has.
 KEPT_JOINS = 32
 
-_tables: OrderedDict[Any, OrderedDict[ReferenceSnapshot, ReferenceTable]] = OrderedDict()
+
+class _Loaded(NamedTuple):
+    """A snapshot that is kept ready.
+
+    table: its rows that the join may need.
+    rows: how many it has in all.
+    """
+
+    table: ReferenceTable
+    rows: int
+
+
+_tables: OrderedDict[Any, OrderedDict[ReferenceSnapshot, _Loaded]] = OrderedDict()
 
 
 class ReferenceLookup:
-    """One join with reference data. Made once per stage; the tables are the process's."""
+    """One join with reference data. Made once per stage; the tables are the process's.
+
+    newest: the newest snapshot it has looked rows up in; None for none yet.
+    """
 
     def __init__(self, spec: ReferenceJoinSpec, all_references: References, level: str) -> None:
         self.spec = spec
         self._references = all_references
         self._level = level
         self._join = ReferenceJoin(spec, row_condition(spec.condition, level))
+        self.newest: ReferenceRows | None = None
 
     def run(self, rows: pa.Table, known: Known, on_failure: OnFailure | None = None) -> pa.Table:
         """The joined rows, each with the snapshot that holds at its `$ts` (A-21).
@@ -64,16 +81,18 @@ class ReferenceLookup:
         _tables.move_to_end(join)
         if len(_tables) > KEPT_JOINS:
             _tables.popitem(last=False)
-        table = kept.get(snapshot)
-        if table is None:
-            table = kept[snapshot] = self._read(snapshot)
+        loaded = kept.get(snapshot)
+        if loaded is None:
+            loaded = kept[snapshot] = self._read(snapshot)
             if len(kept) > KEPT_SNAPSHOTS:
                 kept.popitem(last=False)
         kept.move_to_end(snapshot)
-        return table
+        if self.newest is None or self.newest.effective_ticks <= snapshot.effective_ticks:
+            self.newest = ReferenceRows(self.spec.input, snapshot.effective_ticks, loaded.rows)
+        return loaded.table
 
-    def _read(self, snapshot: ReferenceSnapshot) -> ReferenceTable:
+    def _read(self, snapshot: ReferenceSnapshot) -> _Loaded:
         rows = snapshot.read(self.spec.input, self.spec.fields, self._level)
         program = self.spec.reference
         made = Program(program.items, program.condition, program.keep, level=self._level).run(rows)
-        return ReferenceTable(made.combine_chunks(), self.spec.keys)
+        return _Loaded(ReferenceTable(made.combine_chunks(), self.spec.keys), rows.num_rows)

@@ -13,6 +13,20 @@ from tideglass.operators.holds import Component, Hold
 
 
 @dataclass(frozen=True, slots=True)
+class ReferenceRows:
+    """The newest snapshot of reference data that a join has looked rows up in.
+
+    input: its name.
+    effective_ticks: from when the snapshot holds; BEFORE_ALL_TICKS: for all times.
+    rows: how many it has, before any filter of the query.
+    """
+
+    input: str
+    effective_ticks: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorReport:
     """What one operator did in a batch, and where it stands at the end of it.
 
@@ -23,6 +37,7 @@ class OperatorReport:
     holds: what it holds: what holds the watermark first, oldest first.
     substreams: those ahead of the output watermark; None: without any, and where they are those of the one
         operator it reads.
+    reference: of a join with reference data that has read a snapshot; of others None.
     """
 
     operator: int
@@ -32,6 +47,7 @@ class OperatorReport:
     output_watermark_ticks: int = BEFORE_ALL_TICKS
     holds: tuple[Hold, ...] = ()
     substreams: SubstreamsAhead | None = None
+    reference: ReferenceRows | None = None
 
 
 @dataclass(frozen=True, slots=True)

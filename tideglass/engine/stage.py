@@ -189,6 +189,7 @@ class Stage:
                     reached.watermark_ticks,
                     oldest_first(holds),
                     self._substreams(op, result),
+                    self._lookups[op.id].newest if op.id in self._lookups else None,
                 )
             )
         return tuple(reports)

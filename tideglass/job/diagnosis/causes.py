@@ -19,6 +19,7 @@ LOOKS: tuple[Look, ...] = (
     run_causes.not_reporting,
     work_causes.failing_sinks,
     row_causes.missing_reference,
+    row_causes.empty_reference,
     input_causes.no_input,
     input_causes.refused,
     input_causes.dropped,

@@ -8,7 +8,7 @@ from tideglass.job.diagnosis.expected import due_moment
 from tideglass.job.diagnosis.facts import JobFacts
 from tideglass.job.diagnosis.finding import Finding, Severity
 from tideglass.job.diagnosis.step_graph import StepGraph, is_moment, known_ticks
-from tideglass.job.diagnosis.words import count_text, moment_text, ticks_text
+from tideglass.job.diagnosis.words import count_text, list_text, moment_text, ticks_text
 from tideglass.job.report.status import StepStatus
 
 _GROUPS = ("window", "snapshot", "aggregation")
@@ -49,6 +49,9 @@ def _lost_in(facts: JobFacts, graph: StepGraph, output: str, step: StepStatus) -
     evidence = trail_lines(facts, graph, output)
     place = _place(facts, step)
     if step.kind == "reference join":
+        references = facts.status.references
+        if references and all(each.rows == 0 for each in references):
+            return None  # `empty_reference` names them
         return Finding(
             "REFERENCE_MATCHES_NOTHING",
             output,
@@ -56,7 +59,7 @@ def _lost_in(facts: JobFacts, graph: StepGraph, output: str, step: StepStatus) -
             f"output {output} has had no row: all {rows} that reach the reference join{place} end there, "
             "since none meets a row of the reference data",
             (*evidence, *_reference_lines(facts)),
-            "look whether the reference data has rows, and compare the types and spelling of the keys on "
+            "compare the types and spelling of the keys on "
             "both sides (a text equals no number: CAST in ON, or CREATE TABLE); LEFT JOIN keeps rows "
             "without a match",
         )
@@ -167,6 +170,31 @@ def missing_reference(facts: JobFacts) -> Iterator[Finding]:
                 (f"it is read from {place}",) if place else (),
                 "put a file there whose time is not after that of the oldest event, or name it with "
                 f"--input {each.input}=PATH",
+            )
+
+
+def empty_reference(facts: JobFacts) -> Iterator[Finding]:
+    """Reference data without a single row."""
+    graph = StepGraph.of(facts.status.steps)
+    for each in facts.status.references:
+        if each.rows == 0:
+            place = facts.sources.get(each.input, "")
+            lost = [
+                output
+                for output in facts.outputs
+                if not facts.rows_of(output)
+                and any(step.kind == "reference join" for step in graph.losing(output))
+            ]
+            consequence = f"; {list_text(lost)} had no row" if lost else ""
+            yield Finding(
+                "REFERENCE_EMPTY",
+                lost[0] if len(lost) == 1 else None,
+                Severity.PROBLEM if lost else Severity.WARNING,
+                f"the reference data {each.input} is empty: its newest snapshot has no row, so a join with "
+                f"it finds none{consequence}",
+                (*((f"it is read from {place}",) if place else ()), *_reference_lines(facts)),
+                "write the rows to a new file whose path says from when they hold ({date}/{time}), or "
+                "mend the file and start with --fresh; LEFT JOIN keeps rows without a match",
             )
 
 

@@ -129,7 +129,7 @@ class RunView:
             recent_batches=tuple(self.batches.recent),
             batch_began=None if began is None else utc_milliseconds_text(began.wall_seconds),
             errors=self.errors(),
-            references=self.gauges.references,
+            references=self.watermarks.counted(self.gauges.references),
             backlog={**self.gauges.backlog, **self.gauges.topics_backlog},
             memory_bytes=self.gauges.memory_bytes,
             memory_limit_bytes=memory_limit_bytes(),

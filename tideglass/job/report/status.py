@@ -271,7 +271,7 @@ class ReferenceStatus:
 
     input: its name.
     snapshots: how many are loaded.
-    rows: of the newest; None where they are not counted.
+    rows: of the newest; None until a row has been looked up in it.
     effective_ticks: from when the newest counts; None: none is loaded.
     """
 

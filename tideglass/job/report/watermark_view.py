@@ -17,17 +17,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tideglass.core.errors import Span
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, ORIGIN_TICKS, TICKS_PER_SECOND
-from tideglass.engine.reports import Component, Hold, OperatorReport, StageReport
+from tideglass.engine.reports import Component, Hold, OperatorReport, ReferenceRows, StageReport
 from tideglass.engine.substream_watermarks import MOST_FASTEST, MOST_SLOWEST, SubstreamsAhead
 from tideglass.ingress.reports import BatchReports, HeldBy, PartitionReport, ReaderReport, SubstreamReport
 from tideglass.job.report.status import (
     HolderStatus,
     RangeStatus,
+    ReferenceStatus,
     StepStatus,
     StepSubstreamStatus,
     SubstreamStatus,
@@ -127,6 +128,7 @@ class WatermarkView:
         self._partitions: dict[str, dict[str, _Range]] = {}
         self._readers: dict[tuple[str, str, int], ReaderReport] = {}
         self._merged = [_Merged() for _ in self._ops]
+        self._reference_rows: dict[str, ReferenceRows] = {}
 
     # ------------------------------------------------------------ reports
 
@@ -176,8 +178,21 @@ class WatermarkView:
             merged = self._merged[each.operator]
             merged.rows_in += each.rows_in
             merged.rows_out += each.rows_out
+            if each.reference is not None:
+                newest = self._reference_rows.setdefault(each.reference.input, each.reference)
+                if newest.effective_ticks <= each.reference.effective_ticks:
+                    self._reference_rows[each.reference.input] = each.reference
             found.rows_in += each.rows_in if each.operator in self._entries else 0
             found.rows_out += each.rows_in if each.operator in self._exits else 0
+
+    def counted(self, references: Iterable[ReferenceStatus]) -> tuple[ReferenceStatus, ...]:
+        """The reference inputs with the rows of their newest snapshot, if a task has read it."""
+        found: list[ReferenceStatus] = []
+        for each in references:
+            read = self._reference_rows.get(each.input)
+            is_newest = read is not None and read.effective_ticks == each.effective_ticks
+            found.append(replace(each, rows=read.rows) if read is not None and is_newest else each)
+        return tuple(found)
 
     # ------------------------------------------------------------ over all ranges
 
