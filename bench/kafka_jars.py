@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tideglass.spark.session.spark_session import Libraries
+from tideglass.spark.session.libraries import Libraries
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples" / "kafka"))
 from jars import connector_jars

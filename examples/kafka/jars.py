@@ -18,22 +18,21 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tideglass.core.cache import cache_folder
-from tideglass.spark.connector import JARS
+from tideglass.spark.connector import CLIENT, CONNECTOR, JARS, POOL
 
 BROKER = ("org.apache.kafka:kafka_2.13:3.9.1",)
 
-#: Sets of artefacts, best first, without what Spark brings along itself. The last has the token provider of
-#: another Spark, since Central lacks that of 4.2 and 4.3; it is asked for only what is the same in both.
+#: Sets of artefacts, best first, without what Spark brings along itself. The last has an older token
+#: provider, for mirrors that lack that of 4.2.0; it is asked for only what is the same in both.
 _SPARK = version("pyspark")
-CONNECTORS = (
-    (
-        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{_SPARK}",
-        f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{_SPARK}",
-        "org.apache.kafka:kafka-clients:3.9.2",
-        "org.apache.commons:commons-pool2:2.13.1",
-    ),
-    JARS,
+_OWN = (
+    f"org.apache.spark:spark-sql-kafka-0-10_2.13:{_SPARK}",
+    f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{_SPARK}",
+    CLIENT,
+    POOL,
 )
+_OLDER_PROVIDER = (CONNECTOR, "org.apache.spark:spark-token-provider-kafka-0-10_2.13:3.5.1", CLIENT, POOL)
+CONNECTORS = tuple(dict.fromkeys((_OWN, JARS, _OLDER_PROVIDER)))
 
 #: Poms of Spark name repositories of their own, which need not be reachable; everything here is on
 #: Central, so the others are an empty folder.
@@ -77,9 +76,10 @@ def broker_jars() -> Path:
 def connector_jars() -> Path:
     """The folder of the connector's jars, for `spark.jars`. Raises JarsUnavailable."""
     reasons: list[str] = []
-    for number, artefacts in enumerate(CONNECTORS):
+    for artefacts in CONNECTORS:
+        numbers = "-".join(each.rpartition(":")[2] for each in artefacts[:2])
         try:
-            return _fetched(f"connector-{_SPARK}-{number}", artefacts, alone=True)
+            return _fetched(f"connector-{numbers}", artefacts, alone=True)
         except JarsUnavailable as error:
             reasons.append(str(error))
     raise JarsUnavailable("\n".join(reasons))
@@ -105,7 +105,7 @@ def _fetched(name: str, artefacts: Sequence[str], *, alone: bool) -> Path:
         settings.write_text(_SETTINGS.format(nothing=nothing.as_uri()))
         pom.write_text(_POM.format(dependencies="".join(_dependency(each, alone) for each in artefacts)))
         done = subprocess.run(
-            [mvn, "-q", "-B", "-s", settings, "-f", pom, _COPY, f"-DoutputDirectory={jars}"],
+            [mvn, "-q", "-B", "-U", "-s", settings, "-f", pom, _COPY, f"-DoutputDirectory={jars}"],
             capture_output=True,
             text=True,
             check=False,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +14,7 @@ from pyspark.errors import AnalysisException
 
 from tideglass.core.errors import TideglassError
 from tideglass.job.query import libraries
+from tideglass.spark import connector
 from tideglass.spark.connector import CONNECTOR, JARS, no_packages
 from tideglass.spark.kafka.input import kafka
 
@@ -28,7 +31,7 @@ def test_tests_and_the_example_run_with_it():
     sys.path.insert(0, str(ROOT / "examples" / "kafka"))
     from jars import CONNECTORS
 
-    assert CONNECTORS[-1] == JARS
+    assert JARS in CONNECTORS
 
 
 def test_the_hint_of_a_session_without_the_connector_names_it():
@@ -44,14 +47,63 @@ def test_the_hint_of_a_session_without_the_connector_names_it():
         kafka(spark, "t", "b:1")
 
 
-def test_a_live_run_asks_for_it_unless_jars_are_named():
-    def asked(**options: object) -> object:
-        of_topics = {"topics": {"i": 1}, "outputs": {}}
-        chosen = type("Options", (), {"packages": "", "jars": None, **options})()
-        return libraries(cast("Any", type("Job", (), {**of_topics, "options": chosen})()))
+def asked(**options: object) -> Any:
+    """What a run over a topic asks Spark to fetch."""
+    of_topics = {"topics": {"i": 1}, "outputs": {}}
+    chosen = type("Options", (), {"packages": "", "jars": None, **options})()
+    return libraries(cast("Any", type("Job", (), {**of_topics, "options": chosen})()))
 
-    assert cast("Any", asked()).packages == CONNECTOR
-    assert cast("Any", asked(jars=Path("jars"))).packages == ""
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Says which Spark is installed; the cache is empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return lambda version: monkeypatch.setattr(connector, "installed_version", lambda: version)
+
+
+def test_a_live_run_asks_for_the_connector_of_its_spark_and_then_for_the_tested_one(
+    installed: Callable[[str], None],
+):
+    installed("4.3.0")
+    wanted = asked()
+    assert wanted.packages == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
+    assert wanted.next().packages == CONNECTOR
+    assert wanted.next().next() is None
+    assert "hadoop-client-runtime" in wanted.settings()["spark.jars.excludes"]  # Spark has it
+    installed("4.2.0")
+    assert asked().packages == CONNECTOR
+    assert asked().next() is None
+
+
+def test_what_the_user_chooses_is_all_that_is_asked_for(installed: Callable[[str], None]):
+    installed("4.3.0")
+    assert asked(jars=Path("jars")).packages == ""
+    chosen = asked(packages="a:b:1")
+    assert chosen.settings() == {"spark.jars.packages": "a:b:1"}
+    assert chosen.next() is None
+
+
+def test_a_connector_that_nobody_has_is_not_asked_for_again_that_day(installed: Callable[[str], None]):
+    installed("4.3.0")
+    best = asked().packages
+    connector.remember_absent(best)
+    assert asked().packages == CONNECTOR
+    [remembered] = (Path(os.environ["XDG_CACHE_HOME"]) / "tideglass" / "kafka").iterdir()
+    os.utime(remembered, (0, 0))
+    assert asked().packages == best
+    connector.remember_absent(CONNECTOR)  # which was taken from the start, since `best` is known to be absent
+    assert asked().next().packages == CONNECTOR
+
+
+def test_the_connector_of_another_spark_is_told_of(installed: Callable[[str], None]):
+    installed("4.3.0")
+    assert connector.stands_in(CONNECTOR) == (
+        "nobody has Spark's connector for Kafka of version 4.3.0; 4.2.0 is used, tested with it"
+    )
+    assert connector.stands_in(asked().packages) is None
+    assert connector.stands_in("a:b:1") is None
+    installed("4.2.0")
+    assert connector.stands_in(CONNECTOR) is None
 
 
 def test_packages_that_cannot_be_fetched_are_told_with_the_remedy():

@@ -11,7 +11,7 @@ from tideglass.connect.kafka.topic import MOST_MESSAGES, TopicInput
 from tideglass.core.errors import TideglassError
 from tideglass.spark.kafka.input import source_options, starting_options
 from tideglass.spark.kafka.offsets import client_settings
-from tideglass.spark.session.spark_session import KAFKA_CLASSES, Libraries
+from tideglass.spark.session.libraries import KAFKA_CLASSES, Libraries
 
 
 def topic(starting: str | None = None, **options: str) -> TopicInput:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tideglass.spark.file_source import SourceJob
-    from tideglass.spark.session.spark_session import Libraries
+    from tideglass.spark.session.libraries import Libraries
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,11 @@ class SparkHost:
 
 def libraries(job: JobPlan) -> Libraries | None:
     """What Spark needs besides its own; None for a job without topics."""
-    from tideglass.spark.connector import CONNECTOR
-    from tideglass.spark.session.spark_session import Libraries
+    from tideglass.spark.session.libraries import kafka_libraries
 
     if not job.topics and all(each.kafka_options is None for each in job.outputs.values()):
         return None
-    chosen = job.options
-    return Libraries(chosen.packages or ("" if chosen.jars else CONNECTOR), chosen.jars)
+    return kafka_libraries(job.options.packages, job.options.jars)
 
 
 def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:

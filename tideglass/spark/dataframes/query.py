@@ -45,6 +45,7 @@ from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import staged
 from tideglass.spark.session.session_kind import default_parallelism
 from tideglass.spark.session.spark_session import SETTINGS
+from tideglass.spark.versions import check_session, ready_for_batches
 from tideglass.spark.wire import ARROW_SCHEMA
 
 #: Rows of a chunk at least, unless the task has no more: as many as a file is decoded at once.
@@ -162,6 +163,7 @@ def query_frames(
     references: reference data, of which all that is there counts.
     Raises InputError for inputs that do not fit each other, TideglassError for workers that cannot work.
     """
+    check_session(spark)
     see_interpreter(spark)
     streaming = {name: each.df.isStreaming for name, each in inputs.items()}
     if len(set(streaming.values())) > 1:
@@ -176,6 +178,7 @@ def query_frames(
     sink = RowSink()
     ends, idle_ms = None, IDLE_MS if streams and idles(topology) else None
     if not streams:
+        ready_for_batches(spark)
         rows = word_rows(itertools.chain(*ingress_numbers(topology, inputs).values()), Kind.END)
         ends = spark.createDataFrame(list(rows), MESSAGE_SCHEMA)
     messages = ingressed(

@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import zipfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from tideglass.core.errors import TideglassError
-from tideglass.spark.connector import no_packages
+from tideglass.spark.connector import is_nowhere, no_packages, remember_absent, stands_in
 from tideglass.spark.interpreter import see_interpreter, trust
 from tideglass.spark.session.class_archive import archive_options
 from tideglass.spark.session.fork_server import start_fork_server
 from tideglass.spark.session.java import use_java
+from tideglass.spark.session.libraries import Libraries
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 SETTINGS = {
@@ -82,54 +81,6 @@ TASK_ATTEMPTS = 4
 LOCAL_CHECKPOINTS = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-
-
-#: What a job over topics needs besides Spark, by a class of each that must be there.
-KAFKA_CLASSES = {
-    "org/apache/spark/sql/kafka010/KafkaSourceProvider.class": "spark-sql-kafka-0-10 (Spark's connector)",
-    "org/apache/kafka/clients/consumer/KafkaConsumer.class": "kafka-clients (Kafka's client)",
-    "org/apache/spark/kafka010/KafkaConfigUpdater.class": "spark-token-provider-kafka-0-10",
-    "org/apache/commons/pool2/ObjectPool.class": "commons-pool2",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Libraries:
-    """Java libraries a session needs besides Spark's own, as connectors.
-
-    packages: Maven coordinates with commas between them, which Spark fetches with all they need. jars: a
-    folder of jars, which is asked first.
-    """
-
-    packages: str = ""
-    jars: Path | None = None
-
-    def settings(self) -> dict[str, str]:
-        """As Spark spells them. Raises TideglassError for a folder that holds no jar."""
-        if self.jars is None:
-            return {"spark.jars.packages": self.packages} if self.packages else {}
-        found = sorted(self.jars.glob("*.jar"))
-        if not found:
-            raise TideglassError(f"{self.jars} is no folder of jars")
-        check_jars(self.jars, found)
-        return {"spark.jars": ",".join(str(jar.resolve()) for jar in found)}
-
-
-def check_jars(folder: Path, jars: Sequence[Path]) -> None:
-    """Raises TideglassError that names what Spark's connector for Kafka needs and no jar holds."""
-    held: set[str] = set()
-    for jar in jars:
-        try:
-            with zipfile.ZipFile(jar) as archive:
-                held.update(KAFKA_CLASSES.keys() & set(archive.namelist()))
-        except (zipfile.BadZipFile, OSError) as error:
-            raise TideglassError(f"{jar} cannot be read as a jar ({error})\n  hint: fetch it anew") from error
-    missing = [name for of_class, name in KAFKA_CLASSES.items() if of_class not in held]
-    if missing:
-        raise TideglassError(
-            f"[KAFKA_JARS] the jars in {folder} lack {', '.join(missing)}, which Spark needs for Kafka\n"
-            "  hint: put the jar there too, or leave --jars out and have Spark fetch all with --packages"
-        )
 
 
 class _Session(threading.Thread):
@@ -197,7 +148,8 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -
     """The session there is, with our settings; else a new one."""
     for name, value in (WORKER_ENVIRONMENT | {"SPARK_LOCAL_IP": "127.0.0.1"}).items():
         os.environ.setdefault(name, value)
-    suited = WITH_CONNECTORS if libraries.settings() else OVER_FILES
+    wanted = libraries.settings()
+    suited = WITH_CONNECTORS if wanted else OVER_FILES
     settings = {
         "spark.master": f"local[{cores or '*'},{TASK_ATTEMPTS}]",
         "spark.app.name": "tideglass",
@@ -206,7 +158,7 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -
         "spark.log.level": "ERROR",
         **SETTINGS,
         "spark.ui.enabled": str(ui).lower(),
-        **libraries.settings(),
+        **wanted,
     }
     with ExitStack() as opened:
         printed = None
@@ -214,7 +166,7 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -
             log.parent.mkdir(parents=True, exist_ok=True)
             printed = opened.enter_context(log.open("ab"))
         opened.enter_context(_interpreter(printed))
-        from pyspark import SparkConf, SparkContext
+        from pyspark import SparkContext
         from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
@@ -222,16 +174,23 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -
         context = cast("Any", SparkContext)
         if context._gateway is None:
             use_java()
-            conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-            printing = {} if printed is None else {"stdout": printed, "stderr": printed}
-            began = 0 if printed is None else printed.tell()
-            try:
-                gateway = launch_gateway(conf, printing)
-            except PySparkRuntimeError as error:
-                if not libraries.packages or libraries.jars is not None:
-                    raise
-                text = "" if log is None else log.read_bytes()[began:].decode(errors="replace")
-                raise no_packages(libraries.packages, text) from error
+            best, conf = libraries.packages, _configured(settings)
+            while True:
+                printing = {} if printed is None else {"stdout": printed, "stderr": printed}
+                began = 0 if printed is None else printed.seek(0, os.SEEK_END)
+                try:
+                    gateway = launch_gateway(conf, printing)
+                    break
+                except PySparkRuntimeError as error:
+                    if not libraries.packages or libraries.jars is not None:
+                        raise
+                    text = "" if log is None else log.read_bytes()[began:].decode(errors="replace")
+                    libraries = _other_libraries(libraries, text, error)
+                    settings |= libraries.settings()
+                    conf = _configured(settings)
+            if note := stands_in(libraries.packages):
+                print(f"note: {note}", file=sys.stderr)
+                remember_absent(best)
             context._ensure_initialized(gateway=gateway, conf=conf)
         builder = SparkSession.Builder()
         for name, value in settings.items():
@@ -239,6 +198,23 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -
         made = builder.getOrCreate()
         see_interpreter(made)
         return made
+
+
+def _configured(settings: Mapping[str, str]) -> SparkConf:
+    from pyspark import SparkConf
+
+    return SparkConf(loadDefaults=False).setAll(list(settings.items()))
+
+
+def _other_libraries(libraries: Libraries, printed: str, error: Exception) -> Libraries:
+    """Those to take where nobody has `libraries`. printed: what Spark printed.
+
+    Raises TideglassError where there are none, or where not the repositories are at fault.
+    """
+    other = libraries.next()
+    if other is None or not is_nowhere(printed):
+        raise no_packages(libraries.packages, printed) from error
+    return other
 
 
 _programs: list[str] = []
