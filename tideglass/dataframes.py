@@ -14,12 +14,14 @@ from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import ARRIVAL, PARTITION, Type
 from tideglass.job.report.metrics import Metrics, PartitionFacts
 from tideglass.job.start.manifest import STATE_FORMAT, plan_hash
+from tideglass.plan.passed_through import Field
 from tideglass.plan.types import output_types
 from tideglass.project.settings import JobSettings, from_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import DataType
 
     from tideglass.spark.dataframes.query import FrameInput
     from tideglass.spark.dataframes.reference import InlineReference
@@ -55,8 +57,10 @@ def query(
     Raises QueryError for a query that cannot run, InputError for an input that cannot be taken.
     """
     from tideglass.spark.dataframes.argument import kind_of
+    from tideglass.spark.dataframes.output_columns import output_columns
     from tideglass.spark.dataframes.query import query_frames
-    from tideglass.spark.dataframes.reference import inline_references, reference_types
+    from tideglass.spark.dataframes.reference import inline_references, reference_schema, reference_types
+    from tideglass.spark.dataframes.sql_columns import type_at
 
     job_settings = settings if isinstance(settings, JobSettings) else from_options(settings)
     source = saql if isinstance(saql, Source) else Source(saql)
@@ -81,12 +85,23 @@ def query(
     )
     read = {name: frames[name] for name in compiled.topology.fields}
     _check_arrival(compiled, read)
-    of_inputs = {name: each.field_types(level) for name, each in read.items()}
-    types = _output_types(compiled, of_inputs | {name: each for name, each in known.items() if each})
     topology = compiled.topology
+    for name, each in read.items():
+        each.check_types(name, topology.fields[name])
+    of_inputs = {name: each.field_types(level, topology.fields[name].paths) for name, each in read.items()}
+    types = _output_types(compiled, of_inputs | {name: each for name, each in known.items() if each})
+    schemas = {name: reference_schema(each) for name, each in tables.items()}
+
+    def sql_type(field: Field) -> DataType | None:
+        if field.input in read:
+            return read[field.input].sql_type(field.path)
+        schema = schemas.get(field.input)
+        return None if schema is None else type_at(schema, field.path)
+
+    columns = output_columns(compiled.plan, source, types, sql_type)
     belongs_to = (STATE_FORMAT, plan_hash(topology), job_settings.to_json(), topology.key_groups, types)
-    job = hashlib.sha256(repr(belongs_to).encode()).hexdigest()[:16]
-    return query_frames(spark, topology, read, types, job, inline_references(spark, topology, tables))
+    job = hashlib.sha256(repr((*belongs_to, *_held_otherwise(read))).encode()).hexdigest()[:16]
+    return query_frames(spark, topology, read, columns, job, inline_references(spark, topology, tables))
 
 
 def metrics(of: StreamingQuery | DataFrame) -> Metrics:
@@ -114,6 +129,17 @@ def metrics(of: StreamingQuery | DataFrame) -> Metrics:
             final=False,
         )
     return found
+
+
+def _held_otherwise(inputs: Mapping[str, FrameInput]) -> tuple[tuple[str, str], ...]:
+    """Inputs whose columns earlier versions held otherwise in the state of a query, with their schemas."""
+    from tideglass.spark.dataframes.sql_columns import differing_inside
+
+    return tuple(
+        (name, each.df.schema.simpleString())
+        for name, each in sorted(inputs.items())
+        if each.payload is None and differing_inside(each.df.schema)
+    )
 
 
 def _reference_info(name: str, types: Mapping[tuple[str, ...], Type] | None) -> InputInfo:

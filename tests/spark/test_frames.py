@@ -6,11 +6,13 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import Row as SparkRow
 
 import tideglass
 from support.frame_streams import (
@@ -153,7 +155,8 @@ def test_the_columns_have_types_before_anything_runs(spark: SparkSession) -> Non
     assert {name: output.dtypes for name, output in outputs.items()} == {
         "rows": [
             ("id", "bigint"), ("f", "double"), ("s", "string"), ("t", "timestamp"), ("b", "boolean"),
-            ("r", "string"), ("a", "string"), ("x", "bigint"), ("at", "string"), ("other", "string"),
+            ("r", "struct<x:bigint,at:timestamp>"), ("a", "array<int>"), ("x", "bigint"), ("at", "timestamp"),
+            ("other", "string"),
             ("half", "bigint"), ("at2", "timestamp"),
         ],
         "groups": [("s", "string"), ("n", "bigint"), ("mean", "double"), ("c", "string")],
@@ -172,8 +175,8 @@ def test_values_come_through_with_their_types(spark: SparkSession) -> None:
         "o"
     ].collect()
     assert [row.asDict() for row in found] == [
-        {"id": 7, "d": 1.5, "t": moment.astimezone().replace(tzinfo=None), "b": True, "r": '{"x":1,"y":"q"}',
-         "a": "[1,2]", "m": '[{"key":"k","value":1}]', "n": None, "y": "q", "z": None}
+        {"id": 7, "d": Decimal("1.50"), "t": moment.astimezone().replace(tzinfo=None), "b": True,
+         "r": SparkRow(x=1, y="q"), "a": [1, 2], "m": {"k": 1}, "n": None, "y": "q", "z": None}
     ]  # fmt: skip
 
 

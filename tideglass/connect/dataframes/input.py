@@ -1,7 +1,8 @@
 """Rows of a DataFrame as events: the columns Spark hands over become chunks, one per input partition.
 
-The columns go through the decoder of Parquet files, so that a value is the same in a file and in a DataFrame;
-so does a column of messages, whose payloads are the events, through those of files of their format.
+The columns go through the decoder of Parquet files, so that a value is the same in a file and in a DataFrame,
+decimals and maps aside (`exact_values`). So does a column of messages, whose payloads are the events, through
+those of files of their format.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from tideglass.connect.dataframes.exact_values import exact_column
 from tideglass.connect.formats.arrival import arrival_ticks
 from tideglass.connect.formats.decoded import INVALID_DATA, LINE, Decoded, Refusals, column_name
 from tideglass.connect.formats.parquet import decode_parquet, value_column, wanted_columns
@@ -169,7 +171,7 @@ def chunk_of_frame(rows: pa.Table, spec: FrameSpec, fields: Fields, level: str) 
         wanted = wanted_columns(rows.column_names, fields)
         # A table without columns forgets how many rows it has.
         chosen = rows.select(wanted) if wanted else pa.table({"$nothing": pa.nulls(rows.num_rows)})
-        decoded = decode_parquet(chosen, fields, level)
+        decoded = decode_parquet(chosen, fields, level, values=exact_column)
         message_of = np.arange(rows.num_rows)
         bytes_read = 0
     else:
@@ -214,7 +216,7 @@ class _Events:
         """Fields the query asks for that are columns of the message."""
         for name, column in names:
             if (name,) in fields.paths:
-                values, type_, _ = value_column(flat(self.rows[column]), level)
+                values, type_, _ = exact_column(flat(self.rows[column]), level)
                 place = self.table.column_names.index(column_name((name,)))
                 column_values = values.take(pa.array(self.places))
                 self.table = self.table.set_column(place, field(column_name((name,)), type_), column_values)

@@ -4,7 +4,7 @@ type                        Arrow                        value
 BIGINT, FLOAT, BIT          int64, double, bool          as it is
 NVARCHAR                    string                       as it is
 DATETIME                    timestamp[us, UTC]           the seventh digit of the second is cut
-RECORD, ARRAY               string                       JSON text
+RECORD, ARRAY               string                       JSON text, unless the column keeps a type of Spark
 VARIANT, NULL               string                       JSON text of the value; a text stands in quotes
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from tideglass.connect.dataframes.exact_values import column_of
 from tideglass.core.arrays import pc
 from tideglass.core.columns import from_variant, settle, to_variant
 from tideglass.core.errors import OutputError
@@ -38,17 +39,36 @@ def column_type(type_: Type) -> pa.DataType:
     return _ARROW.get(type_, pa.string())
 
 
-def fixed_columns(table: pa.Table, types: Mapping[str, Type]) -> pa.Table:
-    """The named columns of the rows, each with its type. Raises OutputError for a value of another type."""
+def fixed_columns(
+    table: pa.Table, types: Mapping[str, Type], kept: Mapping[str, pa.DataType] | None = None
+) -> pa.Table:
+    """The named columns of the rows, each with its type. Raises OutputError for a value of another type.
+
+    kept: Arrow's types of columns that are passed through, as `exact_values` reads them.
+    """
     have = types_of(table)
-    columns = [
-        _fixed(name, flat(table[name]), have[name], type_)
-        if name in have
-        else pa.nulls(table.num_rows, column_type(type_))
-        for name, type_ in types.items()
-    ]
-    schema = pa.schema([pa.field(name, column_type(type_)) for name, type_ in types.items()])
-    return pa.table(columns, schema=schema)
+    arrow = {name: column_type(type_) for name, type_ in types.items()} | dict(kept or {})
+    columns: list[pa.Array] = []
+    for name, type_ in types.items():
+        if name not in have:
+            columns.append(pa.nulls(table.num_rows, arrow[name]))
+        elif kept is not None and name in kept:
+            columns.append(_kept(name, flat(table[name]), have[name], kept[name]))
+        else:
+            columns.append(_fixed(name, flat(table[name]), have[name], type_))
+    return pa.table(columns, schema=pa.schema(list(arrow.items())))
+
+
+def _kept(name: str, column: pa.Array, have: Type, kind: pa.DataType) -> pa.Array:
+    column, have = settle(column, have)
+    if have is Type.NULL:
+        return pa.nulls(len(column), kind)
+    if have in (Type.NVARCHAR, Type.RECORD, Type.ARRAY):
+        try:
+            return column_of(column, kind)
+        except (ValueError, TypeError, LookupError, ArithmeticError, pa.ArrowException) as error:
+            raise OutputError(f"the column {name!r} is {kind}, but holds another value: {error}") from error
+    raise OutputError(f"the column {name!r} is {kind}, but holds a value of type {have.value}")
 
 
 def _fixed(name: str, column: pa.Array, have: Type, wanted: Type) -> pa.Array:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,9 @@ from tideglass.core.time import (
 )
 from tideglass.core.types import Type
 
+#: Makes an Arrow column into values: the column, its type, and which rows cannot be values.
+ColumnValues: TypeAlias = "Callable[[pa.Array, str], tuple[pa.Array, Type, Mask | None]]"
+
 ParquetFile = cast("Any", pyarrow.parquet).ParquetFile
 
 _TICKS_OF_UNIT = {"s": TICKS_PER_SECOND, "ms": TICKS_PER_MILLISECOND, "us": 10}
@@ -54,14 +57,23 @@ def wanted_columns(names: Sequence[str], fields: Fields) -> list[str]:
 
 
 @measured("decoding events")
-def decode_parquet(table: pa.Table, fields: Fields, level: str = "1.2", lines: Ints | None = None) -> Decoded:
-    """Events from the rows of a table as Parquet holds it (at least its `wanted_columns`)."""
+def decode_parquet(
+    table: pa.Table,
+    fields: Fields,
+    level: str = "1.2",
+    lines: Ints | None = None,
+    values: ColumnValues | None = None,
+) -> Decoded:
+    """Events from the rows of a table as Parquet holds it (at least its `wanted_columns`).
+
+    values: makes values of a column; None: `value_column`.
+    """
     lines = np.arange(table.num_rows) if lines is None else lines
     refusals = Refusals()
     keep = np.ones(table.num_rows, np.bool_)
     columns: dict[str, tuple[pa.Array, Type]] = {}
     for name in table.column_names:
-        array, type_, unreadable = value_column(flat(table[name]), level)
+        array, type_, unreadable = (values or value_column)(flat(table[name]), level)
         columns[name] = (array, type_)
         if unreadable is not None:
             places = np.flatnonzero(unreadable & keep)

@@ -10,35 +10,28 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
-from pyspark.sql import types as sql_types
 
 from tideglass.connect.dataframes.output import fixed_columns
 from tideglass.core.errors import TideglassError
 from tideglass.core.ipc import from_bytes
-from tideglass.core.types import Type
 from tideglass.engine.messages import Kind
 from tideglass.plan.topology import Topology
 from tideglass.spark.dataframes.metrics import keep
+from tideglass.spark.dataframes.output_columns import OutputColumns
+from tideglass.spark.dataframes.sql_columns import arrow_of
 from tideglass.spark.errors import sentence_first
-
-_COLUMNS: Mapping[Type, sql_types.DataType] = {
-    Type.BIGINT: sql_types.LongType(),
-    Type.FLOAT: sql_types.DoubleType(),
-    Type.BIT: sql_types.BooleanType(),
-    Type.DATETIME: sql_types.TimestampType(),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class FrameOutput:
     """One output of a query.
 
-    topology: the query. name: of the output. types: of its columns, in their order.
+    topology: the query. name: of the output. columns: its columns.
     """
 
     topology: Topology
     name: str
-    types: Mapping[str, Type]
+    columns: OutputColumns
 
     def of(self, messages: DataFrame, observation: Any) -> DataFrame:
         """The output as a DataFrame, which can be started by itself, or with the others by `running.start`.
@@ -52,22 +45,17 @@ class FrameOutput:
 
     def rows(self, messages: DataFrame) -> DataFrame:
         """The rows of this output among the messages, with its columns."""
-        chosen = dict(self.types)
+        types = dict(self.columns.types)
+        kept = {name: arrow_of(each) for name, each in self.columns.kept.items()}
         ordinal = self.topology.outputs.index(self.name)
 
         def to_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             bodies = (body for batch in batches for body in batch.column(0).to_pylist())
-            tables = sentence_first(fixed_columns(from_bytes(body), chosen) for body in bodies)
+            tables = sentence_first(fixed_columns(from_bytes(body), types, kept) for body in bodies)
             return (batch for table in tables for batch in table.to_batches())
 
-        schema = sql_types.StructType(
-            [
-                sql_types.StructField(name, _COLUMNS.get(type_, sql_types.StringType()))
-                for name, type_ in chosen.items()
-            ]
-        )
         wanted = (fn.col("kind") == Kind.ROWS.value) & (fn.col("target") == ordinal)
-        return messages.where(wanted).select("body").mapInArrow(to_rows, schema)
+        return messages.where(wanted).select("body").mapInArrow(to_rows, self.columns.schema)
 
 
 @dataclass(frozen=True, slots=True)

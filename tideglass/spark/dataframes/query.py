@@ -22,10 +22,11 @@ from pyspark.sql import types as sql_types
 from pyspark.taskcontext import TaskContext
 
 from tideglass.connect.dataframes.input import FrameSpec, chunks_of_frame
+from tideglass.connect.formats.parquet import wanted_columns
 from tideglass.connect.formats.payloads import Payload
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core.errors import InputError, TideglassError
-from tideglass.core.events import Known
+from tideglass.core.events import Fields, Known
 from tideglass.core.profile import awaited
 from tideglass.core.types import PARTITION, Type
 from tideglass.engine.exchange import RowSink, Sink
@@ -36,7 +37,9 @@ from tideglass.ingress.read_from import InputBegin
 from tideglass.plan.expressions import references as references_of
 from tideglass.plan.topology import Topology
 from tideglass.spark.dataframes.metrics import observed
+from tideglass.spark.dataframes.output_columns import OutputColumns
 from tideglass.spark.dataframes.outputs import FrameOutput
+from tideglass.spark.dataframes.sql_columns import field_types, type_at, value_type
 from tideglass.spark.errors import sentence_first
 from tideglass.spark.ingress import IngressProcessor
 from tideglass.spark.interpreter import see_interpreter
@@ -57,29 +60,6 @@ _STATE_STORE = "spark.sql.streaming.stateStore.providerClass"
 _PARTITIONS = "spark.sql.shuffle.partitions"
 #: The column that stands for the arrival time when none is named: the time of the batch.
 _BATCH_TIME = "$batch_time"
-
-_TYPES: Mapping[type[sql_types.DataType], Type] = {
-    sql_types.ByteType: Type.BIGINT,
-    sql_types.ShortType: Type.BIGINT,
-    sql_types.IntegerType: Type.BIGINT,
-    sql_types.LongType: Type.BIGINT,
-    sql_types.DayTimeIntervalType: Type.BIGINT,
-    sql_types.FloatType: Type.FLOAT,
-    sql_types.DoubleType: Type.FLOAT,
-    sql_types.DecimalType: Type.FLOAT,
-    sql_types.StringType: Type.NVARCHAR,
-    sql_types.CharType: Type.NVARCHAR,
-    sql_types.VarcharType: Type.NVARCHAR,
-    sql_types.BinaryType: Type.NVARCHAR,
-    sql_types.TimestampType: Type.DATETIME,
-    sql_types.TimestampNTZType: Type.DATETIME,
-    sql_types.DateType: Type.DATETIME,
-    sql_types.BooleanType: Type.BIT,
-    sql_types.StructType: Type.RECORD,
-    sql_types.ArrayType: Type.ARRAY,
-    sql_types.MapType: Type.ARRAY,
-    sql_types.NullType: Type.NULL,
-}
 
 _TIMES = (sql_types.TimestampType, sql_types.TimestampNTZType, sql_types.StringType)
 _WHOLE_NUMBERS = (sql_types.LongType, sql_types.IntegerType, sql_types.ShortType, sql_types.ByteType)
@@ -113,12 +93,28 @@ class FrameInput:
         """The columns a query sees; None where events may have any fields."""
         return tuple(self.df.columns) if self.payload is None else None
 
-    def field_types(self, level: str = "1.2") -> dict[tuple[str, ...], Type]:
-        """The types of the columns, and of the fields of structs, as the language sees them."""
+    def field_types(
+        self, level: str = "1.2", asked: Iterable[tuple[str, ...]] = ()
+    ) -> dict[tuple[str, ...], Type]:
+        """The types of the columns, and of the fields of structs, as the language sees them.
+
+        asked: further fields, as those of maps.
+        """
         types = field_types(self.df.schema, level)
+        if self.payload is not None:
+            return {(name,): types[column,] for name, column in self.metadata.items()}
+        for path in asked:
+            found = type_at(self.df.schema, path) if path not in types else None
+            type_ = None if found is None else value_type(found, level, nested=len(path) > 1)
+            types |= {} if type_ is None else {path: type_}
+        return types
+
+    def sql_type(self, path: tuple[str, ...]) -> sql_types.DataType | None:
+        """Spark's type of a field of the events; None where only the events tell."""
         if self.payload is None:
-            return types
-        return {(name,): types[column,] for name, column in self.metadata.items()}
+            return type_at(self.df.schema, path)
+        column = self.metadata.get(path[0]) if len(path) == 1 else None
+        return None if column is None else type_at(self.df.schema, (column,))
 
     def checked(self, name: str) -> FrameInput:
         """The same with the columns spelled as the DataFrame does. Raises InputError for one it lacks."""
@@ -129,6 +125,17 @@ class FrameInput:
             offset=self._column(name, "offset", _WHOLE_NUMBERS),
             payload=self._column(name, "payload", (sql_types.StringType, sql_types.BinaryType)),
         )
+
+    def check_types(self, name: str, fields: Fields) -> None:
+        """Raises InputError if a query that asks for these fields reads a column it has no type for."""
+        wanted = set(wanted_columns(self.df.columns, fields)) if self.payload is None else set[str]()
+        for each in self.df.schema.fields:
+            if each.name in wanted and value_type(each.dataType) is None:
+                raise InputError(
+                    f"the column {each.name!r} of the input {name!r} is {each.dataType.simpleString()}, for "
+                    "which a query has no type\n"
+                    "  hint: convert it with withColumn and Spark's cast, or leave it out"
+                )
 
     def _column(self, name: str, role: str, wanted: tuple[type[sql_types.DataType], ...] = ()) -> str | None:
         chosen: str | None = getattr(self, role)
@@ -153,11 +160,11 @@ def query_frames(
     spark: SparkSession,
     topology: Topology,
     inputs: Mapping[str, FrameInput],
-    types: Mapping[str, Mapping[str, Type]],
+    columns: Mapping[str, OutputColumns],
     job: str,
     references: References = NO_REFERENCES,
 ) -> dict[str, DataFrame]:
-    """A DataFrame per output, with these columns and types.
+    """A DataFrame per output, with these columns.
 
     inputs: by the topology's names, checked. job: what the state in a checkpoint must belong to.
     references: reference data, of which all that is there counts.
@@ -194,7 +201,7 @@ def query_frames(
         fails_the_task=True,
     )
     messages, observation = observed(messages, topology)
-    outputs = {name: FrameOutput(topology, name, types[name]) for name in topology.outputs}
+    outputs = {name: FrameOutput(topology, name, columns[name]) for name in topology.outputs}
     return {name: output.of(messages, observation) for name, output in outputs.items()}
 
 
@@ -355,24 +362,3 @@ def gathered(batches: Iterator[pa.RecordBatch], rows: int = CHUNK_ROWS) -> Itera
             held = []
     if held:
         yield pa.Table.from_batches(held)
-
-
-# ---------------------------------------------------------------- types
-
-
-def field_types(
-    schema: sql_types.StructType, level: str, path: tuple[str, ...] = ()
-) -> dict[tuple[str, ...], Type]:
-    """Types by path. A field within a struct is read from JSON text: what JSON lacks is text there."""
-    result: dict[tuple[str, ...], Type] = {}
-    for each in schema.fields:
-        here = (*path, each.name)
-        type_ = _TYPES.get(type(each.dataType), Type.VARIANT)
-        if path and type_ is Type.DATETIME:
-            type_ = Type.NVARCHAR
-        if type_ is Type.BIT and level < "1.2":
-            type_ = Type.BIGINT
-        result[here] = type_
-        if isinstance(each.dataType, sql_types.StructType):
-            result |= field_types(each.dataType, level, here)
-    return result

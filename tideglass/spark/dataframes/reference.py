@@ -14,7 +14,9 @@ from typing import Any, TypeAlias, cast
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.types import StructType
 
+from tideglass.connect.dataframes.exact_values import exact_column
 from tideglass.connect.formats.decoded import LINE
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
 from tideglass.connect.in_memory import Row
@@ -28,8 +30,8 @@ from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.time import BEFORE_ALL_TICKS, parse_ticks
 from tideglass.core.types import Type
 from tideglass.plan.topology import LookupOp, Topology
-from tideglass.spark.dataframes.query import field_types
 from tideglass.spark.dataframes.shared_snapshots import shared
+from tideglass.spark.dataframes.sql_columns import field_types
 
 #: One snapshot: a static DataFrame, rows, or a file (a pattern with {date} and {time} is several).
 InlineSnapshot: TypeAlias = "DataFrame | Sequence[Row] | str | Path"
@@ -45,7 +47,7 @@ class TableSnapshot:
     body: bytes
 
     def read(self, name: str, fields: Fields, level: str) -> pa.Table:
-        decoded = decode_parquet(from_bytes(self.body), fields, level)
+        decoded = decode_parquet(from_bytes(self.body), fields, level, values=exact_column)
         for refused in decoded.rejected:
             raise broken_row(name, f"row {refused.first_line + 1} of the DataFrame", refused)
         return decoded.table.drop_columns([LINE])
@@ -70,10 +72,16 @@ def inline_references(
 
 def reference_types(data: InlineReference, level: str) -> dict[tuple[str, ...], Type] | None:
     """The types of the columns and of the fields of structs; None where they depend on the rows."""
+    schema = reference_schema(data)
+    return None if schema is None else field_types(schema, level)
+
+
+def reference_schema(data: InlineReference) -> StructType | None:
+    """The columns of a reference input in Spark; None where they depend on the rows."""
     snapshots = list(data.values()) if isinstance(data, Mapping) else [data]
     schemas = [each.schema for each in snapshots if isinstance(each, DataFrame)]
     same = len(schemas) == len(snapshots) and all(schema == schemas[0] for schema in schemas)
-    return field_types(schemas[0], level) if same else None
+    return schemas[0] if same else None
 
 
 def _by_time(name: str, data: InlineReference) -> dict[int, InlineSnapshot]:
