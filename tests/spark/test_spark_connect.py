@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -31,6 +33,7 @@ from support.frame_streams import (
 )
 from support.project_on_disk import write
 from tideglass.core.errors import EvaluationError, InputError, TideglassError
+from tideglass.spark import server_interpreter
 from tideglass.spark.dataframes import shared_snapshots
 from tideglass.spark.dataframes.listener import QueryEvent, add_listener
 from tideglass.spark.session.session_kind import default_parallelism, is_connect, refuse_connect
@@ -217,6 +220,44 @@ def test_a_row_that_fails_is_told_in_the_sentence_it_has_in_a_classic_session(
     with pytest.raises(EvaluationError, match="Cannot cast value of type") as caught:
         tideglass.await_termination(started.trigger(availableNow=True).start())
     assert "Traceback" not in str(caught.value)
+
+
+def test_a_server_whose_workers_lack_a_package_is_told_of_before_anything_runs(
+    remote: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanting = server_interpreter._LOOK.replace("'duckdb'", "'no_such_package'")
+    assert wanting != server_interpreter._LOOK
+    monkeypatch.setattr(server_interpreter, "_LOOK", wanting)
+    monkeypatch.setattr(server_interpreter, "_seen", set[object]())
+    with pytest.raises(TideglassError) as caught:
+        tideglass.query(remote, QUERY, {"events": (finished_events(remote), COLUMNS)}, SETTINGS)
+    where = f"{sys.executable} on {socket.gethostname()}"
+    assert f"cannot run a query: {where} has no package no_such_package." in str(caught.value)
+    assert "hint: install tideglass" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("ModuleNotFoundError: No module named 'pyarrow'", "it has no package pyarrow."),
+        ("Python in worker has different version: 3.9 than that in driver: 3.11", "it is Python 3.9."),
+        ('Cannot run program "python3": error=2', "it is python3, which cannot be started."),
+        ("[UNAVAILABLE] connection refused\nmore", "Spark's server runs no Python: [UNAVAILABLE] connection"),
+    ],
+)
+def test_what_spark_says_of_a_servers_workers_becomes_one_sentence(said: str, told: str) -> None:
+    class Failing:
+        def range(self, *_: int) -> None:
+            raise RuntimeError(said)
+
+    with pytest.raises(TideglassError) as caught:
+        server_interpreter.see_server(Failing())  # type: ignore[arg-type]
+    assert told in str(caught.value)
+
+
+def test_a_topic_without_sparks_connector_is_told_of_when_it_is_named(remote: SparkSession) -> None:
+    with pytest.raises(TideglassError, match="does not have Spark's connector for Kafka"):
+        tideglass.kafka(remote, "topic", "127.0.0.1:1")
 
 
 def test_a_project_is_refused_in_one_sentence_with_a_remedy(remote: SparkSession) -> None:

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from tideglass.core.errors import TideglassError
+from tideglass.spark.server_interpreter import see_server
 from tideglass.spark.session.session_kind import is_connect
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def see_interpreter(spark: SparkSession) -> None:
     The Python of other machines is not checked. Raises TideglassError with the remedy.
     """
     if is_connect(spark):
+        see_server(spark)
         return
     context = spark.sparkContext
     program = str(context.pythonExec)

@@ -62,8 +62,10 @@ def kafka(
     # Of options of one name, however it is spelled, Spark takes the last.
     reader = reader.option("subscribe", topic).options(**FETCHING, includeHeaders="true")
     reader = reader.options(**(options or {}))
+    payload_as = Payload(format, delimiter, avro_schema)
     try:
-        messages = reader.load()
+        # A client of Spark Connect asks its server for the source only once the columns are wanted.
+        return messages_input(reader.load(), create_time=create_time, payload_as=payload_as)
     except AnalysisException as error:
         if "kafka" in str(error).lower() and "find" in str(error).lower():
             raise TideglassError(
@@ -72,9 +74,6 @@ def kafka(
                 f"{', '.join(JARS)} in spark.jars"
             ) from error
         raise
-    return messages_input(
-        messages, create_time=create_time, payload_as=Payload(format, delimiter, avro_schema)
-    )
 
 
 def topic_input(
