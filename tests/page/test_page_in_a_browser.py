@@ -5,9 +5,7 @@ With TIDEGLASS_PICTURES=FOLDER the pictures of the documents are written there.
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -18,9 +16,10 @@ from typing import Any, Literal
 import pytest
 from playwright.sync_api import Browser
 
-from support.browser import Tab, chromium, opened
+from support.browser import chromium, opened
 from support.job_in_process import Folder, RunInProcess
 from support.observed_jobs import Scene, dead_job, replaying_job, running_job
+from support.pictures import keep
 from support.shown_jobs import clock_at, served, write_query
 from support.times import at
 from tideglass.job.report.history import HistoryWriter, sample_of
@@ -43,19 +42,6 @@ WHOLE = {("desktop", "light"), ("telephone", "dark")}
 #: The fields every status has; what is left out is unknown.
 REQUIRED = ("job", "run", "state", "since", "updated", "pid", "host", "generation", "mode", "cause")
 IDLE = Scene(idle_partition=3)
-
-
-def keep(tab: Tab, name: str, part: str | None = None, *, whole: bool = False) -> None:
-    """Write a picture, where pictures are asked for; with 255 colours it has a fourth of its size."""
-    folder = os.environ.get("TIDEGLASS_PICTURES")
-    if folder is None:
-        return
-    from PIL import Image
-
-    taken = tab.page.screenshot(full_page=whole) if part is None else tab.page.locator(part).screenshot()
-    shown = Image.open(io.BytesIO(taken)).convert("RGB")
-    few = shown.quantize(255, Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
-    few.save(Path(folder) / f"{name}.png", optimize=True)
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,20 @@ class ReferenceRows:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyPaneReport:
+    """The early panes of a window at one percentage (`asa.md` 11.6).
+
+    percent: of the events in flight.
+    watermark_ticks: at this percentage, at the input of the window; BEFORE_ALL_TICKS: unknown.
+    rows_out: of these panes, in this batch.
+    """
+
+    percent: int
+    watermark_ticks: int
+    rows_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorReport:
     """What one operator did in a batch, and where it stands at the end of it.
 
@@ -38,6 +52,7 @@ class OperatorReport:
     substreams: those ahead of the output watermark; None: without any, and where they are those of the one
         operator it reads.
     reference: of a join with reference data that has read a snapshot; of others None.
+    early_panes: of a window that has some, by ascending percentage.
     """
 
     operator: int
@@ -48,6 +63,7 @@ class OperatorReport:
     holds: tuple[Hold, ...] = ()
     substreams: SubstreamsAhead | None = None
     reference: ReferenceRows | None = None
+    early_panes: tuple[EarlyPaneReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,16 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from tideglass.connect.reference.references import NO_REFERENCES, References
+from tideglass.core.arrays import pc
 from tideglass.core.columns import unify
 from tideglass.core.errors import EvaluationError
 from tideglass.core.events import Known
 from tideglass.core.failing_rows import Failed, OnFailure, added
 from tideglass.core.profile import part
+from tideglass.core.types import PANE
 from tideglass.engine.pattern_programs import patterns_of
 from tideglass.engine.reference_cache import ReferenceLookup
-from tideglass.engine.reports import OperatorReport
+from tideglass.engine.reports import EarlyPaneReport, OperatorReport
 from tideglass.engine.substream_watermarks import SubstreamsAhead
 from tideglass.evaluate.apply import applied
 from tideglass.evaluate.failure import located
@@ -32,6 +34,7 @@ from tideglass.operators.joins.interval import IntervalJoin
 from tideglass.operators.progress import Progress
 from tideglass.operators.state.store import State
 from tideglass.operators.windows.aggregate import WindowAggregate
+from tideglass.plan.early_panes import early_text, pane_texts
 from tideglass.plan.topology import (
     AnalyticOp,
     ApplyOp,
@@ -68,6 +71,7 @@ class StageResult:
     input_progress: by operator, where it may differ from that of its rows.
     rows: how many rows each operator took and made.
     failed: rows left out, by operator.
+    early_panes: of the windows that have some, by operator.
     """
 
     sends: list[tuple[SendOp, pa.Table]] = field(default_factory=list[tuple[SendOp, pa.Table]])
@@ -76,6 +80,9 @@ class StageResult:
     input_progress: dict[int, Progress] = field(default_factory=dict[int, Progress])
     rows: dict[int, RowCounts] = field(default_factory=dict[int, RowCounts])
     failed: dict[int, Failed] = field(default_factory=dict[int, Failed])
+    early_panes: dict[int, tuple[EarlyPaneReport, ...]] = field(
+        default_factory=dict[int, tuple[EarlyPaneReport, ...]]
+    )
 
 
 class StatefulKernel(Protocol):
@@ -190,6 +197,7 @@ class Stage:
                     oldest_first(holds),
                     self._substreams(op, result),
                     self._lookups[op.id].newest if op.id in self._lookups else None,
+                    result.early_panes.get(op.id, ()),
                 )
             )
         return tuple(reports)
@@ -237,6 +245,8 @@ class Stage:
                 on_failure = self._on_failure(op, result)
                 made, result.progress[op.id] = self._stateful(op, rows, progress, state_of(op.id), on_failure)
                 rows[op.id] = [] if made is None or not made.num_rows else [made]
+                if isinstance(op, WindowOp) and op.spec.early_percents:
+                    result.early_panes[op.id] = _early_panes(op.spec.early_percents, progress, rows[op.id])
             case RowsOp() | PartialOp() | ApplyOp() | LookupOp() | SendOp() | EmitOp():
                 if op.source in result.progress:
                     result.progress[op.id] = result.progress[op.source]
@@ -304,6 +314,20 @@ class Stage:
             case EmitOp():
                 result.emits += [(op, table) for table in tables]
         return []
+
+
+def _early_panes(
+    percents: Sequence[int], progress: Progress, made: Sequence[pa.Table]
+) -> tuple[EarlyPaneReport, ...]:
+    """progress: at the input of the window. made: its results."""
+    counts = dict.fromkeys(pane_texts(tuple(percents)), 0)
+    for table in made:
+        for each in pc.value_counts(table[PANE]).to_pylist():
+            counts[each["values"]] += each["counts"]
+    return tuple(
+        EarlyPaneReport(percent, progress.early_at(percent), counts[early_text(percent)])
+        for percent in percents
+    )
 
 
 def _row_counts(op: Op, rows: Mapping[int, Sequence[pa.Table]]) -> RowCounts:

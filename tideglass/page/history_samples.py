@@ -64,4 +64,8 @@ def _shown_sample(sample: HistorySample) -> dict[str, Any]:
             )
             for each in sample.steps
         ],
+        "early_panes": [
+            (each.operator, each.percent, epoch_ms(each.watermark_ticks), each.rows_out)
+            for each in sample.early_panes
+        ],
     }

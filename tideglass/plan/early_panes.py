@@ -37,13 +37,18 @@ def early_column(percent: int) -> str:
     return f"$early{percent}"
 
 
+def early_text(percent: int) -> str:
+    """What System.Pane() shows of an early pane."""
+    return f"early {percent}"
+
+
 def pane_texts(percents: tuple[int, ...]) -> tuple[str, ...]:
     """What System.Pane() shows of each pane, in the order in which they come.
 
     >>> pane_texts((33, 66))
     ('early 33', 'early 66', 'final')
     """
-    return (*(f"early {percent}" for percent in percents), FINAL)
+    return (*map(early_text, percents), FINAL)
 
 
 def with_early_panes(plan: Plan, choices: Mapping[str, tuple[int, ...]]) -> Plan:

@@ -67,6 +67,9 @@ def _step_lines(snapshot: JobSnapshot, step: StepStatus) -> Iterator[str]:
         yield f"{word}           {getattr(step, name):,}  {rate_text(rate)}"
     if step.rows_in:
         yield f"rows kept          {step.rows_out / step.rows_in:.1%} of those in"
+    for each in step.early_panes:
+        percent = f"early pane {each.percent} %"
+        yield f"{percent:<18} {each.rows_out:,} rows out, watermark {instant_text(each.watermark_ticks)}"
     yield ""
     yield "held" if step.holders else "nothing is held"
     for each in step.holders:

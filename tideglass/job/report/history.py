@@ -76,6 +76,19 @@ class StepSample(NamedTuple):
     rows_out: int
 
 
+class EarlyPaneSample(NamedTuple):
+    """The early panes of a window at one percentage; an array in the file.
+
+    operator: the number of the window.
+    percent, watermark_ticks, rows_out: as in `EarlyPaneStatus`.
+    """
+
+    operator: int
+    percent: int
+    watermark_ticks: int | None
+    rows_out: int
+
+
 @dataclass(frozen=True, slots=True)
 class InputSample:
     """An input over all its partitions, as one reader sees it.
@@ -118,6 +131,7 @@ class HistorySample:
     steps: in the order of their numbers.
     backlog: per input, messages or bytes that are there and not read.
     memory_bytes: of the processes of the run; None: unknown.
+    early_panes: of the windows that have some.
     """
 
     at_ms: int
@@ -134,6 +148,7 @@ class HistorySample:
     steps: tuple[StepSample, ...] = ()
     backlog: Mapping[str, int] = field(default_factory=dict[str, int])
     memory_bytes: int | None = None
+    early_panes: tuple[EarlyPaneSample, ...] = ()
 
 
 _DOCUMENT = Document(HistorySample)
@@ -178,6 +193,11 @@ def sample_of(status: Status, at_ms: int, mark: Mark | None = None) -> HistorySa
                 each.rows_out,
             )
             for each in status.steps
+        ),
+        early_panes=tuple(
+            EarlyPaneSample(step.operator, each.percent, each.watermark_ticks, each.rows_out)
+            for step in status.steps
+            for each in step.early_panes
         ),
         backlog=status.backlog,
         memory_bytes=status.memory_bytes,

@@ -130,6 +130,21 @@ class HolderStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyPaneStatus:
+    """The early panes of a window at one percentage, over all key groups.
+
+    percent: of the events in flight.
+    watermark_ticks: at this percentage; a window that ends before it has had its pane. AFTER_ALL_TICKS at the
+        end of the inputs; None: unknown.
+    rows_out: of these panes, in this run.
+    """
+
+    percent: int
+    watermark_ticks: int | None
+    rows_out: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepStatus:
     """An operator of the topology, over all partitions or key groups that run it.
 
@@ -154,6 +169,7 @@ class StepStatus:
     substreams: how many are ahead of the output watermark; in the key group that has most of them.
     substreams_of: the operator whose `StepSubstreamStatus` are those of this one too; None without any, and
         for the scan, whose substreams are those of its partitions.
+    early_panes: of a window that has some, by ascending percentage; their rows are among `rows_out`.
     """
 
     operator: int
@@ -177,6 +193,7 @@ class StepStatus:
     processing_watermark: str | None = None
     substreams: int = 0
     substreams_of: int | None = None
+    early_panes: tuple[EarlyPaneStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

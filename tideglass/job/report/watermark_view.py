@@ -26,6 +26,7 @@ from tideglass.engine.reports import Component, Hold, OperatorReport, ReferenceR
 from tideglass.engine.substream_watermarks import MOST_FASTEST, MOST_SLOWEST, SubstreamsAhead
 from tideglass.ingress.reports import BatchReports, HeldBy, PartitionReport, ReaderReport, SubstreamReport
 from tideglass.job.report.status import (
+    EarlyPaneStatus,
     HolderStatus,
     RangeStatus,
     ReferenceStatus,
@@ -64,12 +65,14 @@ class OperatorRange:
     input_watermark_ticks, output_watermark_ticks: BEFORE_ALL_TICKS: unknown.
     holds: what it holds, oldest first.
     substreams: those ahead of the output watermark; None where they are those of the operator it reads.
+    early_ticks: of a window with early panes, the watermark at each percentage.
     """
 
     input_watermark_ticks: int = BEFORE_ALL_TICKS
     output_watermark_ticks: int = BEFORE_ALL_TICKS
     holds: tuple[Hold, ...] = ()
     substreams: SubstreamsAhead | None = None
+    early_ticks: dict[int, int] = field(default_factory=dict[int, int])
 
     def take(self, report: OperatorReport) -> None:
         self.input_watermark_ticks = max(self.input_watermark_ticks, report.input_watermark_ticks)
@@ -77,6 +80,9 @@ class OperatorRange:
         self.output_watermark_ticks = max(self.output_watermark_ticks, output_ticks)
         self.holds = report.holds
         self.substreams = report.substreams
+        for each in report.early_panes:
+            before_ticks = self.early_ticks.get(each.percent, BEFORE_ALL_TICKS)
+            self.early_ticks[each.percent] = max(before_ticks, each.watermark_ticks)
 
 
 @dataclass(slots=True)
@@ -103,6 +109,15 @@ class _Merged:
     input_ticks: int | None = None
     output_ticks: int | None = None
     rows_in: int = 0
+    rows_out: int = 0
+    early: dict[int, _EarlyPanes] = field(default_factory=dict[int, "_EarlyPanes"])
+
+
+@dataclass(slots=True)
+class _EarlyPanes:
+    """The early panes of a window at a percentage, over all key groups; None: unknown."""
+
+    watermark_ticks: int | None = None
     rows_out: int = 0
 
 
@@ -178,6 +193,8 @@ class WatermarkView:
             merged = self._merged[each.operator]
             merged.rows_in += each.rows_in
             merged.rows_out += each.rows_out
+            for pane in each.early_panes:
+                merged.early.setdefault(pane.percent, _EarlyPanes()).rows_out += pane.rows_out
             if each.reference is not None:
                 newest = self._reference_rows.setdefault(each.reference.input, each.reference)
                 if newest.effective_ticks <= each.reference.effective_ticks:
@@ -208,6 +225,10 @@ class WatermarkView:
                 input_ticks = None if input_ticks is None or before is None else min(input_ticks, before)
             if input_ticks is not None:
                 merged.input_ticks = max(input_ticks, merged.input_ticks or input_ticks)
+            for percent, panes in merged.early.items():
+                panes.watermark_ticks = _least(
+                    None if at is None else at.early_ticks.get(percent) for at in ranges
+                )
             if output_ticks is not None and merged.input_ticks is not None:
                 output_ticks = min(output_ticks, merged.input_ticks)
                 merged.output_ticks = max(output_ticks, merged.output_ticks or output_ticks)
@@ -256,6 +277,10 @@ class WatermarkView:
             ranges=len(ranges),
             ranges_reported=sum(
                 each is not None and each.input_watermark_ticks != BEFORE_ALL_TICKS for each in reported
+            ),
+            early_panes=tuple(
+                EarlyPaneStatus(percent, each.watermark_ticks, each.rows_out)
+                for percent, each in sorted(merged.early.items())
             ),
             **self._substreams_at(op, reported, before),
         )

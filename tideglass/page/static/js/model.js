@@ -14,6 +14,8 @@ const rank = (ms) => (isEnd(ms) ? Infinity : ms);
 const PARTITION_FIELDS = ["input", "reader", "partition", "watermark_ms", "event_time_ms", "last_arrival_ms", "events"];
 const STEP_FIELDS = ["operator", "input_watermark_ms", "output_watermark_ms", "rows_in", "rows_out"];
 
+const PANE_FIELDS = ["operator", "percent", "watermark_ms", "rows_out"];
+
 /** A named tuple is an array in the journal of the history. */
 const named = (fields, row) =>
   Array.isArray(row) ? Object.fromEntries(fields.map((name, at) => [name, row[at] ?? null])) : row;
@@ -89,7 +91,10 @@ function sample(raw) {
     partitions.get(key).set(each.partition, each);
   }
   const steps = new Map((raw.steps ?? []).map((row) => named(STEP_FIELDS, row)).map((each) => [each.operator, each]));
-  return { ...raw, inputs, partitions, steps };
+  const earlyPanes = new Map(
+    (raw.early_panes ?? []).map((row) => named(PANE_FIELDS, row)).map((each) => [`${each.operator} ${each.percent}`, each]),
+  );
+  return { ...raw, inputs, partitions, steps, earlyPanes };
 }
 
 /** Newest arrival minus watermark, in seconds; 0 at the end of the input, null without a watermark. */

@@ -76,12 +76,12 @@ function batchBars(batches, width) {
 function shares(title, entries, most = 8) {
   const large = entries.slice(0, most);
   const rest = entries.slice(most).reduce((sum, each) => sum + each.seconds, 0);
-  const rows = rest > 0 ? [...large, { name: `${entries.length - most} smaller parts`, seconds: rest, percent: entries.slice(most).reduce((sum, each) => sum + each.percent, 0) }] : large;
+  const rows = rest > 0 ? [...large, { name: plural(entries.length - most, "smaller part"), seconds: rest, percent: entries.slice(most).reduce((sum, each) => sum + each.percent, 0) }] : large;
   return html`<h4>${title}</h4>
     ${table(
       title,
       [["part"], ["seconds", "number"], ["share", "number"]],
-      rows.map((each) => [each.name, duration(each.seconds), `${Math.round(each.percent)} %`]),
+      rows.map((each) => [each.name, duration(each.seconds), each.percent < 0.5 ? "< 1 %" : `${Math.round(each.percent)} %`]),
     )}`;
 }
 

@@ -11,20 +11,46 @@ const MOST_LANES = 8;
 const LANE_PX = 20;
 const MOST_PANES = 80;
 
-/** Rows a step has emitted when its watermark passed `endMs`: {rows, atMs, together: closings at once}; null: unknown. */
-export function emittedAt(samples, operator, endMs, hopMs) {
+/**
+ * Rows that were emitted when a watermark passed `endMs`: {rows, atMs, together: closings at once}; null: unknown.
+ * markOf: the watermark and the rows so far of a sample: [ms, rows]; null where it has none.
+ */
+export function emittedAt(samples, markOf, endMs, hopMs) {
   for (let at = samples.length - 1; at > 0; at -= 1) {
-    const [before, after] = [samples[at - 1].steps.get(operator), samples[at].steps.get(operator)];
+    const [before, after] = [markOf(samples[at - 1]), markOf(samples[at])];
     if (!before || !after || samples[at].run !== samples[at - 1].run) continue;
-    const [from, to] = [instant(before.input_watermark_ms), instant(after.input_watermark_ms)];
-    if (from === null || (to === null && !isEnd(after.input_watermark_ms))) continue;
+    const [from, to] = [instant(before[0]), instant(after[0])];
+    if (from === null || (to === null && !isEnd(after[0]))) continue;
     if (from <= endMs && (to === null || endMs < to)) {
       const later = to === null ? 1 : Math.ceil((to - endMs) / hopMs);
       const together = Math.max(1, later + Math.floor((endMs - from) / hopMs));
-      return { rows: Math.max(0, after.rows_out - before.rows_out), atMs: samples[at].at_ms, together };
+      return { rows: Math.max(0, after[1] - before[1]), atMs: samples[at].at_ms, together };
     }
   }
   return null;
+}
+
+/** The final results of a step in a sample: its watermark, and its rows less those of early panes. */
+const finalOf = (step) => (sample) => {
+  const found = sample.steps.get(step.operator);
+  if (!found) return null;
+  const early = (step.early_panes ?? []).map((each) => sample.earlyPanes.get(`${step.operator} ${each.percent}`)?.rows_out ?? 0);
+  return [found.input_watermark_ms, found.rows_out - early.reduce((a, b) => a + b, 0)];
+};
+
+/** The early panes of a step at a percentage in a sample. */
+const earlyOf = (step, percent) => (sample) => {
+  const found = sample.earlyPanes.get(`${step.operator} ${percent}`);
+  return found ? [found.watermark_ms, found.rows_out] : null;
+};
+
+/** The early panes of the window that ends at `endMs`: emitted once the watermark at their percentage is past it. */
+function earlyPanes(step, samples, endMs, hopMs, alone) {
+  return (step.early_panes ?? []).map((each) => {
+    const isEmitted = isEnd(each.watermark_ms) || (instant(each.watermark_ms) ?? -Infinity) > endMs;
+    const found = isEmitted && alone ? emittedAt(samples, earlyOf(step, each.percent), endMs, hopMs) : null;
+    return { percent: each.percent, isEmitted, rows: found?.rows ?? null, atMs: found?.atMs ?? null, together: found?.together ?? 1 };
+  });
 }
 
 /**
@@ -54,8 +80,9 @@ export function windowsOf(step, outline, samples, newestEventMs, alone = true) {
     const isClosed = endMs < mark;
     const holder = held.find((each) => each.due_ms === endMs) ?? null;
     const begun = newestEventMs !== null && newestEventMs > startMs;
-    const emitted = isClosed && alone ? emittedAt(samples, step.operator, endMs, hopMs) : null;
+    const emitted = isClosed && alone ? emittedAt(samples, finalOf(step), endMs, hopMs) : null;
     found.push({
+      early: earlyPanes(step, samples, endMs, hopMs, alone),
       startMs,
       endMs,
       state: isClosed ? "closed" : number === 0 ? "closing" : begun ? "open" : "coming",
@@ -113,7 +140,16 @@ function bars(step, outline, windows, newestEventMs, width) {
       const wide = right - left > words.length * 7 + 6;
       return svg`<g><title>${windowText(each, mark)}</title>
         <rect class=${`window ${each.state}${each.isOpenEnded ? " open-ended" : ""}`} x=${left + 1} y=${y} width=${Math.max(2, right - left - 2)} height=${LANE_PX - 4} rx="3"></rect>
-        ${wide ? svg`<text class=${`in-window ${each.state}`} x=${(left + right) / 2} y=${y + 12} text-anchor="middle">${words}</text>` : ""}</g>`;
+        ${wide ? svg`<text class=${`in-window ${each.state}`} x=${(left + right) / 2} y=${y + (each.early?.length ? 10 : 12)} text-anchor="middle">${words}</text>` : ""}
+        ${(each.early ?? []).map((pane, place) => {
+          const part = (right - left - 6) / each.early.length;
+          return svg`<rect class=${`early-pane ${pane.isEmitted ? "emitted" : "waiting"}`} x=${left + 3 + place * part} y=${y + LANE_PX - 8} width=${Math.max(1, part - 2)} height="3"><title>${earlyText(pane)}</title></rect>`;
+        })}</g>`;
+    })}
+    ${(step.early_panes ?? []).map((each) => {
+      const at = instant(each.watermark_ms);
+      if (at === null || at < from || at > to) return "";
+      return svg`<line class="mark-percent" x1=${x(at)} x2=${x(at)} y1="14" y2=${bottom}><title>watermark at ${each.percent} percent ${clock(at, mark)}</title></line>`;
     })}
     ${panes(outline, from, to, x, bottom)} ${label(mark, "watermark", 11)} ${newestEventMs !== null && newestEventMs <= to ? label(newestEventMs, "event", bottom + 12) : ""}
     <text class="axis" x="6" y=${bottom + 29}>${clock(from, mark)}</text>
@@ -124,7 +160,12 @@ function bars(step, outline, windows, newestEventMs, width) {
 function windowText(each, besideMs) {
   const span = `${each.startMs === null ? "?" : clock(each.startMs, besideMs)} to ${each.isOpenEnded ? "an event decides" : clock(each.endMs, besideMs)}`;
   const rows = each.rows === null ? "rows not counted" : plural(each.rows, "row");
-  return `${span}: ${each.state}, ${rows}`;
+  return [`${span}: ${each.state}, ${rows}`, ...(each.early ?? []).map(earlyText)].join("; ");
+}
+
+function earlyText(pane) {
+  if (!pane.isEmitted) return `early ${pane.percent}: not yet`;
+  return `early ${pane.percent}: ${pane.rows === null ? "emitted, rows not counted" : `${plural(pane.rows, "row")}${pane.together > 1 ? ` in ${pane.together} windows` : ""}`}`;
 }
 
 export function windowsCard(model, ui) {
@@ -142,16 +183,19 @@ export function windowsCard(model, ui) {
     const next = windows.find((each) => each.state === "closing");
     const caption = next && mark !== null ? `the next closes in ${duration((next.endMs - mark) / 1000)} of event time` : `input watermark ${watermarkText(step.input_watermark_ms, model.nowMs)}`;
     const pane = paneSeconds(outline);
-    return html`<h3 class="axis-title">${step.step} <small>${outline.text}${pane ? `, of panes of ${duration(pane)}` : ""} · ${caption}</small></h3>
+    const early = step.early_panes ?? [];
+    const marks = early.map((each) => `${each.percent} % at ${watermarkText(each.watermark_ms, model.nowMs)}`);
+    return html`<h3 class="axis-title">${step.step} <small>${outline.text}${pane ? `, of panes of ${duration(pane)}` : ""} · ${caption}${marks.length ? ` · early panes: watermark of ${marks.join(", ")}` : ""}</small></h3>
       ${bars(step, outline, windows, newestEventMs, width)}
       ${windows.length ? html`<details>
         <summary>as a table</summary>
         ${table(
           `Windows of ${step.step}`,
-          [["window ends", "number"], ["state"], ["rows", "number"], ["emitted at", "number"]],
+          [["window ends", "number"], ["state"], ...early.map((each) => [`early ${each.percent}`, "number"]), ["rows", "number"], ["emitted at", "number"]],
           windows.map((each) => [
             each.endMs === null ? "an event decides" : clock(each.endMs, model.nowMs),
             each.state,
+            ...(each.early ?? []).map((each) => (each.isEmitted ? (each.rows === null ? "not counted" : `${count(each.rows)}${each.atMs === null ? "" : ` at ${clock(each.atMs, model.nowMs)}`}`) : "—")),
             each.rows === null ? "not counted" : `${count(each.rows)}${each.together > 1 ? ` in ${each.together} windows` : ""}`,
             each.atMs === null ? "—" : clock(each.atMs, model.nowMs),
           ]),
@@ -164,6 +208,9 @@ export function windowsCard(model, ui) {
           ${[["closed", "closed: rows emitted"], ["closing", "closes next"], ["open", "open: rows held"], ["coming", "no row yet"]].map(
             ([name, words]) => html`<li>${swatch(`window-${name}`)}${words}</li>`,
           )}
+          ${known.some((each) => steps.get(each.operator).early_panes?.length)
+            ? html`<li>${swatch("early-pane")}early pane emitted</li><li>${swatch("mark-percent")}watermark at a percentage</li>`
+            : ""}
         </ul>`
     : html`<p class="empty">${query ? "The query has no window." : NO_DATA}</p>`;
   return card("windows", "Windows", body);
