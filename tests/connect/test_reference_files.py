@@ -27,6 +27,7 @@ from tideglass.core.events import Fields
 from tideglass.core.json_rows import rows_of
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.core.types import Type, types_of
+from tideglass.storage import storage_path
 
 FIELDS = Fields((("k",), ("at",)), True)
 
@@ -128,17 +129,18 @@ def test_a_path_says_from_when_its_rows_hold(
 ) -> None:
     write(tmp_path / name, "")
     write(tmp_path / "other.json", "")
-    pattern = PathPattern(tmp_path / "{date}" / "{time}" / "p.json", date_format, time_format)
+    folder = storage_path(tmp_path)
+    pattern = PathPattern(folder / "{date}" / "{time}" / "p.json", date_format, time_format)
     minute = "06" if "mm" in time_format else "00"
-    assert list(pattern.snapshots()) == [(ticks_of(f"2026-03-04T05:{minute}:00Z"), tmp_path / name)]
+    assert list(pattern.snapshots()) == [(ticks_of(f"2026-03-04T05:{minute}:00Z"), folder / name)]
 
 
 def test_a_name_that_is_no_date_and_a_format_that_is_none_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "2026" / "13" / "01" / "p.json", "")
     with pytest.raises(InputError, match=r"its name is no time: month must be"):
-        list(PathPattern(tmp_path / "{date}" / "p.json").snapshots())
+        list(PathPattern(storage_path(tmp_path) / "{date}" / "p.json").snapshots())
     with pytest.raises(InputError, match="'year' is no format"):
-        list(PathPattern(tmp_path / "{date}" / "p.json", "year").snapshots())
+        list(PathPattern(storage_path(tmp_path) / "{date}" / "p.json", "year").snapshots())
 
 
 def day(folder: Path, number: int) -> Path:

@@ -22,6 +22,7 @@ from tideglass.core.errors import InputError
 from tideglass.core.events import Fields
 from tideglass.core.positions import Positions
 from tideglass.core.types import OFFSET
+from tideglass.storage import storage_path
 
 N = Fields((("n",),))
 
@@ -170,7 +171,7 @@ def test_a_file_that_is_touched_or_moved_with_its_folder_is_still_the_same(tmp_p
     assert reader.read() == []
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     append(tmp_path / "b" / "in.json", 3)
-    reader.spec = reader.spec.model_copy(update={"path": tmp_path / "b"})
+    reader.spec = reader.spec.model_copy(update={"path": storage_path(tmp_path / "b")})
     assert reader.read() == [3]
     assert reader.again() == [1, 2, 3]
 

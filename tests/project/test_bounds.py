@@ -19,6 +19,7 @@ from tideglass.job.plan import plan_job
 from tideglass.job.start.begin import begin
 from tideglass.project.project import load_project
 from tideglass.project.test_cases import load_test_config
+from tideglass.storage import storage_path
 
 OUT_OF_INPUTS = "../../elsewhere/"
 QUERY = "SELECT a INTO o FROM i"
@@ -86,10 +87,10 @@ def test_a_path_that_leads_out_needs_a_word_on_the_command_line(tmp_path, outsid
     with pytest.raises(ProjectError, match=r"lies outside of the project.*--input i=PATH.*--allow-outside"):
         job_of(folder)
     named = job_of(folder, inputs={"i": outside / "rows.json"})
-    assert named.inputs["i"].paths("0") == [outside / "rows.json"]
+    assert named.inputs["i"].paths("0") == [storage_path(outside / "rows.json")]
     if "none" not in path:
         files = job_of(folder, allow_outside=True).inputs["i"].paths("0")
-        assert any(file.resolve() == outside / "rows.json" for file in files)
+        assert any(file.resolve() == storage_path(outside / "rows.json") for file in files)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_a_path_inside_may_be_written_in_any_way(tmp_path, path):
     inside = tmp_path / "p" / "Inputs" / "data.json"
     named = str(inside) if path == "absolute" else path or "data.json"
     source = job_of(project(tmp_path, named)).inputs["i"]
-    assert source.paths("0")[0].resolve() == inside
+    assert source.paths("0")[0].resolve() == storage_path(inside)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "file in a folder", "folder of a partition", "circle"])
@@ -332,7 +333,7 @@ def test_the_name_of_an_output_is_no_path(tmp_path, name):
     folder = write(project(tmp_path), {"q.asaql": f"SELECT a INTO [{name}] FROM i"})
     (spec,) = job_of(folder).outputs.values()
     assert isinstance(spec, FileOutput)
-    assert spec.path.parent == folder.resolve() / "LocalRunOutputs"
+    assert spec.path.parent == storage_path(folder.resolve() / "LocalRunOutputs")
 
 
 def test_names_of_outputs_lead_to_folders_of_their_own(tmp_path):

@@ -15,6 +15,7 @@ from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
 from tideglass.project.project import load_project
 from tideglass.project.test_cases import load_test_config
+from tideglass.storage import storage_path
 
 QUERY = "SELECT x.n, r.name FROM x TIMESTAMP BY t JOIN r ON x.k = r.k"
 LOCAL: dict[str, Any] = {
@@ -54,7 +55,7 @@ def spec(folder: Path, **options: Any) -> Any:
 
 def test_a_local_reference_file_is_read_beside_its_description(tmp_path: Path) -> None:
     folder = project(tmp_path / "p", {**LOCAL, "FilePath": "r.csv"})
-    assert spec(folder).path == folder / "Inputs" / "r.csv"
+    assert spec(folder).path == storage_path(folder / "Inputs" / "r.csv")
 
 
 def test_a_pattern_takes_the_formats_of_the_live_input_as_they_are_written_there(tmp_path: Path) -> None:
@@ -62,7 +63,7 @@ def test_a_pattern_takes_the_formats_of_the_live_input_as_they_are_written_there
     folder = project(tmp_path / "p", live)
     path = folder / "Inputs" / "{date}.csv"
     found = spec(folder, inputs={"r": path})
-    assert (found.path, found.date_format, found.time_format) == (path, "YYYY-MM-DD", "HH-mm")
+    assert (found.path, found.date_format, found.time_format) == (storage_path(path), "YYYY-MM-DD", "HH-mm")
 
 
 def test_a_live_blob_needs_a_path_and_a_missing_file_is_named(tmp_path: Path) -> None:

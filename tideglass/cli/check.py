@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tideglass.bind.catalog import InputInfo
     from tideglass.plan.nodes import Plan
     from tideglass.project.project import Project
+    from tideglass.storage import StoragePath
 
 
 def check(
@@ -118,8 +119,10 @@ def _input_words(project: Project, name: str) -> str:
     return f"{words}, arrival time in {found.arrival!r}" if found.arrival else words
 
 
-def project_relative(path: Path, folder: Path) -> str:
+def project_relative(path: Path | StoragePath, folder: Path) -> str:
     """The path as seen from the project, where it lies inside."""
+    if not isinstance(path, Path):
+        return str(path)
     whole = path.resolve()
     inside = whole.is_relative_to(folder.resolve())
     return whole.relative_to(folder.resolve()).as_posix() if inside else str(path)

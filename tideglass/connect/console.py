@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from rich.text import Text
 from tideglass.connect.formats.layout import spread
 from tideglass.connect.output import Batch, OutputConnector
 from tideglass.core.json_rows import rows_of
+from tideglass.storage import StoragePath
 
 #: Rows of a batch that are shown.
 ROWS_SHOWN = 20
@@ -30,7 +30,7 @@ class ConsoleOutput(OutputConnector):
     def publish(self, batch: Batch, staged: Sequence[pa.Table]) -> Sequence[pa.Table]:
         return staged
 
-    def identity(self, directory: Path) -> Mapping[str, Any]:
+    def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         return {"path": None, "format": "console", "delimiter": ",", "rows_shown": ROWS_SHOWN}
 
     def describe(self) -> str:

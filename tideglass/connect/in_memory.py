@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from tideglass.core.positions import Piece, Position, Positions
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import ARRIVAL, OFFSET, Type
 from tideglass.core.types import field as typed_field
+from tideglass.storage import StoragePath
 
 Row = Mapping[str, Any]
 
@@ -39,7 +39,7 @@ class RowsInput(StreamInput):
     rows: tuple[Row, ...]
     batch_rows: int
 
-    def identity(self, directory: Path) -> Mapping[str, Any]:
+    def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         return {"rows": len(self.rows)}
 
     def partitions(self) -> list[str]:

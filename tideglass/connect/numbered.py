@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from tideglass.connect.dataframes.input import ALONE, EVENTS_OF_A_MESSAGE, Frame
 from tideglass.connect.source import SeekResult, StreamInput
 from tideglass.core.events import Chunk, Fields
 from tideglass.core.positions import Piece, Position, Positions
+from tideglass.storage import StoragePath
 
 
 class NumberedInput(StreamInput, Protocol):
@@ -95,7 +95,7 @@ class ReadAgain(StreamInput):
     source: NumberedInput
     recorded: Positions
 
-    def identity(self, directory: Path) -> Mapping[str, Any]:
+    def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         return self.source.identity(directory)
 
     def partitions(self) -> Sequence[str]:

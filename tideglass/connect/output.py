@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tideglass.storage import StoragePath
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -29,7 +30,7 @@ class OutputConnector(Protocol):
     A class that names this one as its base need write only what its output does otherwise.
     """
 
-    def own_folder(self) -> Path | None:
+    def own_folder(self) -> StoragePath | None:
         """The folder that no other output may write to; None for an output that has none."""
         return None
 
@@ -60,7 +61,7 @@ class OutputConnector(Protocol):
     def withdraw(self, after: Batch) -> None:
         """Remove what is visible of later batches of that generation: a new generation emits it again."""
 
-    def identity(self, directory: Path) -> Mapping[str, Any]:
+    def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """What identifies this output, as JSON, for the manifest in `directory`. Holds no secrets."""
         ...
 
@@ -68,7 +69,7 @@ class OutputConnector(Protocol):
         """Where the rows go, in words for people."""
         ...
 
-    def check(self, ours: Collection[Path]) -> None:
+    def check(self, ours: Collection[StoragePath]) -> None:
         """See that a run does not mix its rows with those of another; changes nothing.
 
         ours: the folders whose rows those of the run go on from. Raises OutputError.

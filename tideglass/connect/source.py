@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from tideglass.core.events import Chunk, Fields
@@ -19,6 +18,7 @@ from tideglass.core.types import ARRIVAL, OFFSET
 
 if TYPE_CHECKING:
     from tideglass.connect.kafka.topic import TopicInput
+    from tideglass.storage import StoragePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class InputConnector(Protocol):
         """The same under the name a query has for it, which may differ in case."""
         return cast("Self", replace(cast("Any", self), name=name))
 
-    def identity(self, directory: Path) -> Mapping[str, Any]:
+    def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """What identifies this input, as JSON, for the manifest in `directory`. Holds no secrets."""
         ...
 

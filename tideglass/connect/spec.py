@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    field_validator,
+    model_validator,
+)
 
 from tideglass.connect.formats.table import FORMATS
 from tideglass.core.bounds import ANYWHERE, Bounds
+from tideglass.storage import StoragePath, storage_path
 
 #: none: a file that changes otherwise than by growing is an error. rename: it may be renamed in its folder,
 #: and another appear under its name. copytruncate: it may be copied in its folder, and then be emptied.
@@ -22,6 +31,9 @@ def _known_format(name: str) -> str:
         raise ValueError(f"the format {name!r} is not known; known are {', '.join(FORMATS)}")
     return name
 
+
+#: A path or URI, as text in JSON.
+Place = Annotated[StoragePath, BeforeValidator(storage_path), PlainSerializer(str)]
 
 #: The name of a row of FORMATS.
 FormatName = Annotated[str, AfterValidator(_known_format)]
@@ -44,7 +56,7 @@ class InputSpec(BaseModel):
     """A stream input that is a file, a directory of files, or a pattern (`*` and `?` in its last part).
 
     name: of the input in the query.
-    path: what is read.
+    path: what is read, on a disk or in an object store.
     format: of all files; None: by their names.
     partitions: each sub-folder is a partition of its own, or all files are one.
     arrival: the payload field with the arrival time; None: events arrive when their file was last changed.
@@ -57,7 +69,7 @@ class InputSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    path: Path
+    path: Place
     format: FormatName | None = None
     partitions: Literal["folders", "none"] = "none"
     arrival: Arrival | None = None
@@ -73,6 +85,16 @@ class InputSpec(BaseModel):
         return {"path": [value]} if isinstance(value, str) else value
 
     @model_validator(mode="after")
+    def _rotation_on_a_disk(self) -> InputSpec:
+        """An object has no inode, by which a file is known under its next name."""
+        if self.rotation != "none" and not self.path.is_local:
+            raise ValueError(
+                f"the rotation {self.rotation} is not yet supported in an object store, and {self.path} is "
+                "in one; write each file under a name of its own"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _copies_of_one_file(self) -> InputSpec:
         """A copy that is being made looks like a file that is new, so it must not be listed."""
         if self.rotation == "copytruncate" and (self.path.is_dir() or "*" in self.path.name):
@@ -81,7 +103,7 @@ class InputSpec(BaseModel):
             )
         return self
 
-    def identity(self, directory: Path) -> dict[str, Any]:
+    def identity(self, directory: StoragePath) -> dict[str, Any]:
         """What identifies this input, as JSON, for the manifest in `directory`."""
         return _identity(self, directory)
 
@@ -120,7 +142,7 @@ class ReferenceSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    path: Path | None = None
+    path: Place | None = None
     date_format: str = "YYYY/MM/DD"
     time_format: str = "HH"
     format: FormatName | None = None
@@ -128,12 +150,21 @@ class ReferenceSpec(BaseModel):
     sql: SqlSpec | None = None
     bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
 
-    def identity(self, directory: Path) -> dict[str, Any]:
+    def identity(self, directory: StoragePath) -> dict[str, Any]:
         """What identifies this input, as JSON, for the manifest in `directory`."""
         return _identity(self, directory)
 
 
-def _identity(spec: InputSpec | ReferenceSpec, directory: Path) -> dict[str, Any]:
-    """A project that is moved as a whole, its job directory inside, is the same."""
-    path = None if spec.path is None else os.path.relpath(spec.path.resolve(), directory.resolve())
+def _identity(spec: InputSpec | ReferenceSpec, directory: StoragePath) -> dict[str, Any]:
+    path = None if spec.path is None else path_seen_from(directory, spec.path)
     return spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}
+
+
+def path_seen_from(directory: StoragePath, path: StoragePath) -> str:
+    """What identifies a path in the manifest of a job directory: a URI, or where it is from there.
+
+    So a project that is moved as a whole, its job directory inside, is the same.
+    """
+    if path.is_local and directory.is_local:
+        return os.path.relpath(path.local.resolve(), directory.local.resolve())
+    return str(path.resolve())

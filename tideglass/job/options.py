@@ -13,9 +13,10 @@ from tideglass.connect.source import StreamInput
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.job.start.decision import StartMode, StartRequest
 from tideglass.job.work_layout import Layout
-from tideglass.project.input_option import InputOption
+from tideglass.project.input_option import InputOption, named_place
 from tideglass.project.settings import JobSettings
 from tideglass.spark.executors import Executors, this_machine
+from tideglass.storage import StoragePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ class RunOptions:
     arguments: those of `tideglass run` that say the same, for the journal; None for another command.
     """
 
-    inputs: Mapping[str, Path | InputOption] = field(default_factory=dict[str, Path | InputOption])
+    inputs: Mapping[str, Path | StoragePath | InputOption] = field(
+        default_factory=dict[str, Path | StoragePath | InputOption]
+    )
     outputs: Mapping[str, str] = field(default_factory=dict[str, str])
     once: bool = False
     run_directory: Path | None = None
@@ -71,7 +74,9 @@ class RunOptions:
     def input_option(self, name: str) -> InputOption | None:
         """The files named for an input, whatever the case of its name."""
         found = next((each for key, each in self.inputs.items() if key.casefold() == name.casefold()), None)
-        return found if found is None or isinstance(found, InputOption) else InputOption(Path(found))
+        return (
+            found if found is None or isinstance(found, InputOption) else InputOption(named_place(str(found)))
+        )
 
 
 @dataclass(frozen=True, slots=True)

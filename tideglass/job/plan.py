@@ -6,7 +6,7 @@ project + options ──plan_job──▶ JobPlan
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
@@ -32,6 +32,7 @@ from tideglass.project.inputs import OUTSIDE, ProjectInput
 from tideglass.project.outputs import local_output
 from tideglass.project.project import Project
 from tideglass.spark.executors import Executors, this_machine
+from tideglass.storage import StoragePath, storage_path
 
 _Found = TypeVar("_Found")
 
@@ -136,9 +137,9 @@ def _live_inputs(project: Project, options: RunOptions, names: Iterable[str]) ->
 def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
     option = options.input_option(name)
     known = _find(project.inputs, name)
-    path = _checked_path("input", name, option, known)
+    path = storage_path(_checked_path("input", name, option, known))
     if not path.exists():
-        hint = "" if option is None else hint_of_path(path)
+        hint = "" if option is None else hint_of_path(option.path)
         raise ProjectError(
             f"the input {name!r} reads {path}, which does not exist" + (f"\n  hint: {hint}" if hint else "")
         )
@@ -157,7 +158,8 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
     return InputSpec.model_validate(
         {
             "name": name,
-            "path": path.absolute(),  # Spark's processes may have started in another folder
+            # Spark's processes may have started in another folder.
+            "path": path.local.absolute() if path.is_local else path,
             "format": _format(option, known, path),
             "partitions": "folders" if partitions == "folders" else "none",
             "arrival": None if arrival is None else {"path": arrival.split("."), "format": arrival_format},
@@ -169,7 +171,9 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
     )
 
 
-def _checked_path(what: str, name: str, option: InputOption | None, known: ProjectInput | None) -> Path:
+def _checked_path(
+    what: str, name: str, option: InputOption | None, known: ProjectInput | None
+) -> Path | StoragePath:
     """The files named for an input, else the project's. Raises ProjectError where there are none."""
     if option is not None:
         return option.path
@@ -210,7 +214,7 @@ def _reference_spec(project: Project, options: RunOptions, name: str) -> Referen
                 {"name": name, "sql": {**asdict(known.sql), "connection": connection}}
             )
     bounds = ANYWHERE if option is not None or known is None else known.bounds
-    path = _checked_path("reference input", name, option, known)
+    path = storage_path(_checked_path("reference input", name, option, known))
     if not is_pattern(path) and not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise ProjectError(
@@ -227,23 +231,30 @@ def _reference_spec(project: Project, options: RunOptions, name: str) -> Referen
     )
 
 
-def _uri(path: Path) -> str | None:
+def _uri(path: Path | StoragePath) -> str | None:
     """The URI of PostgreSQL that a path of the command line is; None for a path of files."""
-    match = re.fullmatch(r"(postgres(?:ql)?):/+(.*)", path.as_posix())
+    match = re.fullmatch(r"(postgres(?:ql)?):/+(.*)", str(path))
     return None if match is None else f"{match[1]}://{match[2]}"
 
 
-def _format(option: InputOption | None, known: ProjectInput | None, path: Path) -> str | None:
+def _format(option: InputOption | None, known: ProjectInput | None, path: StoragePath) -> str | None:
     """The format of the user's option; None if file names show it; else the project's format of the input."""
     if option is not None and option.file_format is not None:
         return option.file_format
     if known is None:
         return None
-    first = (
-        path if path.is_file() else next((each for each in path.rglob("[!._]*.*") if each.is_file()), None)
-    )
-    named = None if first is None or path == known.path else format_of(first)
+    first = path if path.is_file() else next(iter(_visible_files(path)), None)
+    named = None if first is None or str(path) == str(known.path) else format_of(first)
     return known.file_format if named is None else None
+
+
+def _visible_files(folder: StoragePath) -> Iterator[StoragePath]:
+    """Files below a folder whose names show a format and hide nothing."""
+    if folder.is_local:
+        found = folder.local.rglob("[!._]*.*")
+        return (storage_path(each) for each in found if each.is_file())
+    listed = (folder / each.name for each in folder.list(recursive=True) if not each.is_folder)
+    return (each for each in listed if each.name[0] not in "._" and "." in each.name)
 
 
 def _output(project: Project, options: RunOptions, name: str) -> OutputConnector:
@@ -270,7 +281,7 @@ def _check_outputs(outputs: Mapping[str, OutputConnector], options: RunOptions) 
         raise ProjectError(
             f"--output names {', '.join(map(repr, unknown))}, but the query writes to {', '.join(outputs)}"
         )
-    output_of: dict[Path, str] = {}
+    output_of: dict[StoragePath, str] = {}
     for name, output in outputs.items():
         path = output.own_folder()
         if path is not None and output_of.setdefault(path, name) != name:

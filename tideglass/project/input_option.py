@@ -1,5 +1,7 @@
 """`--input NAME=PATH,arrival=FIELD,partitions=folders`: files for an input, with the user's choices for them.
 
+PATH may be in an object store, as `abfs://container@account.dfs.core.windows.net/folder`.
+
 Choices follow the path. A comma belongs to the path unless one of CHOICES and `=` follow it; a path
 with such a text in it doubles that comma.
 """
@@ -20,6 +22,7 @@ from tideglass.project.inputs import ARRIVAL_FORMATS, ROTATIONS, delimiter_of
 
 if TYPE_CHECKING:  # that module checks its values, with a library that takes long to import
     from tideglass.connect.spec import Rotation
+    from tideglass.storage import StoragePath
 
 #: The choices that may follow a path, and their values.
 CHOICES: Mapping[str, str] = {
@@ -39,7 +42,7 @@ _DOUBLED = re.compile(rf",,(?=(?:{'|'.join(CHOICES)})=)")
 class InputOption:
     """Files that a user names for an input. None: as the project describes the input, if it names it.
 
-    path: a file, a folder, or a pattern of files.
+    path: a file, a folder, or a pattern of files; of reference data in a database what its URI is as a path.
     arrival: the payload field with the arrival time; dots lead into records.
     arrival_format: how that field is written.
     partitions: whether each sub-folder is an input partition, or all files are one.
@@ -48,7 +51,7 @@ class InputOption:
     rotation: how files take turns under one name.
     """
 
-    path: Path
+    path: Path | StoragePath
     arrival: str | None = None
     arrival_format: str | None = None
     partitions: Literal["one", "folders"] | None = None
@@ -77,7 +80,7 @@ def input_option(name: str, text: str) -> InputOption:
     if not plain:
         raise ProjectError(f"--input {name!r} names no path; write {name}=PATH")
     return InputOption(
-        Path(plain),
+        named_place(plain),
         parts.get("arrival"),
         parts.get("arrival-format"),
         _PARTITIONS.get(parts.get("partitions", "")),
@@ -85,6 +88,19 @@ def input_option(name: str, text: str) -> InputOption:
         _delimiter(name, parts.get("delimiter")),
         ROTATIONS.get(parts.get("rotation", "")),
     )
+
+
+def named_place(text: str) -> Path | StoragePath:
+    """The place a user names on the command line. Raises StorageError for a URI that is not supported.
+
+    >>> named_place("s3a://bucket/a")
+    StoragePath('s3a://bucket/a')
+    """
+    from tideglass.storage import storage_path
+    from tideglass.storage.store_uri import scheme_of
+
+    databases = ("postgres", "postgresql")
+    return storage_path(text) if scheme_of(text) not in ("", "file", *databases) else Path(text)
 
 
 def input_options(texts: Sequence[str] | None) -> dict[str, InputOption]:
@@ -100,7 +116,7 @@ def input_options(texts: Sequence[str] | None) -> dict[str, InputOption]:
     return found
 
 
-def hint_of_path(path: Path) -> str:
+def hint_of_path(path: Path | StoragePath) -> str:
     """What may be wrong with a path that does not exist: a choice that is not known; '' for nothing.
 
     >>> hint_of_path(Path("a.json,arival=t"))

@@ -35,6 +35,7 @@ from tideglass.project.rest_spelling import tool_input
 
 if TYPE_CHECKING:  # that module checks its values, with a library that takes long to import
     from tideglass.connect.spec import Rotation
+    from tideglass.storage import StoragePath
 
 #: How files may take turns under one name, by the word for it.
 ROTATIONS: Mapping[str, Rotation] = {"none": "none", "rename": "rename", "copytruncate": "copytruncate"}
@@ -69,7 +70,8 @@ class ProjectInput:
     name: as the files spell it.
     kind: a stream, or reference data.
     origin: what the project reads from, in the service's words ("Event Hub"), or "local file".
-    path: the local file or folder; None for a live input, which needs `--input NAME=PATH`.
+    path: the file or folder, of this machine or of an object store; None for a live input, which needs
+        `--input NAME=PATH`.
     file_format: one of FORMATS; None where the project names none.
     delimiter: of CSV.
     partitions: whether each sub-folder is an input partition, or all files are one.
@@ -87,7 +89,7 @@ class ProjectInput:
     name: str
     kind: Literal["stream", "reference"]
     origin: str
-    path: Path | None = None
+    path: Path | StoragePath | None = None
     file_format: str | None = None
     delimiter: str = ","
     partitions: Literal["one", "folders"] = "one"
@@ -244,7 +246,7 @@ def read_input_mock(
     optional = queried or content.get("FilePath", "absent") in (None, "")
     path_text = text_of(content, "FilePath", file, problems, required=not optional)
     named_by_time = kind == "reference" and "{date}" in (path_text or "").lower()
-    path: Path | None = None
+    path: Path | StoragePath | None = None
     outside: str | None = None
     unreadable = None if queried else f'"FilePath" in {problems.place(file)} is empty'
     match None if path_text is None else _named(path_text, name, file, base, problems, not named_by_time):
@@ -252,10 +254,10 @@ def read_input_mock(
             outside, unreadable = path_text, None
         case NotNamed(why=why):
             unreadable = f'"FilePath" in {problems.place(file)} names {path_text}, which {why}'
-        case Path() as path:
-            unreadable = None
         case None:
             pass
+        case path:
+            unreadable = None
     partitions = str(content.get("Partitions") or "one").lower()
     if partitions not in ("one", "folders"):
         problems.error(file, f'"Partitions" is {content["Partitions"]!r}, it must be "one" or "folders"')
@@ -297,11 +299,19 @@ def read_input_mock(
 
 def _named(
     text: str, name: str, file: Path, base: Path, problems: Problems, must_exist: bool
-) -> Path | NotNamed:
+) -> Path | StoragePath | NotNamed:
     """The file `text` names; an absolute path of another machine names the same file of this project.
 
-    The tools write absolute paths where a file was chosen in a dialog.
+    The tools write absolute paths where a file was chosen in a dialog. A URI of an object store leads out of
+    the project.
     """
+    if "://" in text:
+        from tideglass.storage import storage_path
+        from tideglass.storage.store_uri import names_store
+
+        if names_store(text):
+            allowed = problems.bounds.roots is None
+            return storage_path(text) if allowed else NotNamed("lies outside of the project", outside=True)
     path = named_path(base, text, problems.bounds, must_exist)
     absolute = PureWindowsPath(text)
     if isinstance(path, Path) or not absolute.root:
@@ -327,6 +337,6 @@ def _arrival_format(value: object, file: Path, problems: Problems) -> str:
     return name
 
 
-def _format_of_name(path: Path | None) -> str | None:
+def _format_of_name(path: Path | StoragePath | None) -> str | None:
     suffix = path.suffix.lower().removeprefix(".") if path else ""
     return suffix if suffix in FORMATS else None

@@ -68,11 +68,15 @@ def _written(file_format: str, file: Path, problems: Problems) -> str:
 
 
 def local_output(name: str, target: Path | str, file_format: str) -> OutputConnector:
-    """What takes the rows of an output in place of a live one. target: `console`, or a folder of files."""
+    """What takes the rows of an output in place of a live one.
+
+    target: `console`, or a folder of files, also in an object store.
+    """
     if target == "console":
         from tideglass.connect.console import ConsoleOutput
 
         return ConsoleOutput(name)
     from tideglass.connect.files.output import FileOutput
+    from tideglass.storage import storage_path
 
-    return FileOutput(name, Path(target).resolve(), file_format)
+    return FileOutput(name, storage_path(target).resolve(), file_format)

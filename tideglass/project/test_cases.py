@@ -39,6 +39,7 @@ from tideglass.project.keys import (
 from tideglass.project.rest_spelling import tool_input
 from tideglass.project.settings import JobSettings
 from tideglass.project.test_rows import Row, read_rows
+from tideglass.storage import StoragePath, storage_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,12 +194,12 @@ def case_reference(case: TestCase) -> dict[str, InlineRows]:
         if source.kind != "reference" or source.path is None:
             continue
         if is_pattern(source.path):
-            pattern = PathPattern(source.path, source.date_format, source.time_format)
+            pattern = PathPattern(storage_path(source.path), source.date_format, source.time_format)
             found[source.name] = {
                 format_ticks(ticks): _rows_of_file(source, path) for ticks, path in pattern.snapshots()
             }
         else:
-            found[source.name] = _rows_of_file(source, source.path)
+            found[source.name] = _rows_of_file(source, storage_path(source.path))
     return found
 
 
@@ -212,11 +213,8 @@ def case_inputs(case: TestCase) -> dict[str, list[Row]]:
     for source in case.inputs:
         if source.kind != "stream" or source.path is None:
             continue
-        rows = (
-            _rows_of_folder(source, source.path)
-            if source.path.is_dir()
-            else _rows_of_file(source, source.path)
-        )
+        place = storage_path(source.path)
+        rows = _rows_of_folder(source, place) if place.is_dir() else _rows_of_file(source, place)
         if source.arrival is not None:
             path = source.arrival.split(".")
             rows = [row if (at := _walk(row, path)) is None else {**row, "_arrival": at} for row in rows]
@@ -224,11 +222,12 @@ def case_inputs(case: TestCase) -> dict[str, list[Row]]:
     return rows_of_input
 
 
-def _rows_of_file(source: ProjectInput, path: Path) -> list[Row]:
-    return read_rows(path, source.file_format, source.delimiter)
+def _rows_of_file(source: ProjectInput, path: StoragePath) -> list[Row]:
+    """Raises StorageError for a file in an object store: a test case is told by files of its project."""
+    return read_rows(path.local, source.file_format, source.delimiter)
 
 
-def _rows_of_folder(source: ProjectInput, folder: Path) -> list[Row]:
+def _rows_of_folder(source: ProjectInput, folder: StoragePath) -> list[Row]:
     """The rows of all files of a folder, partition after partition, in the order a run reads them."""
     by_folder = source.partitions == "folders"
     spec = InputSpec(

@@ -79,8 +79,8 @@ def _same(one: str, other: str) -> bool:
 
 def _holds_times(source: ProjectInput, field: tuple[str, ...]) -> bool | None:
     """Whether values of a field in the local file are ISO text; None where there are none to see."""
-    if source.path is None or source.kind == "reference":
-        return None
+    if not isinstance(source.path, Path) or source.kind == "reference":
+        return None  # a store is not asked for a hint
     if source.file_format == "parquet":
         return False  # its columns have types
     try:

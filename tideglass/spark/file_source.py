@@ -13,7 +13,6 @@ import pickle
 import time
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -40,6 +39,7 @@ from tideglass.plan.topology import Topology, check_partitions
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.source_offset import SOURCE_OFFSET, PartitionOffset, SourceOffset
 from tideglass.spark.wire import record_batches
+from tideglass.storage import storage_path
 
 #: The one partition of a finished input that has none.
 _ALONE: Positions = {"0": ()}
@@ -193,7 +193,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _latest(self, start: SourceOffset) -> SourceOffset | None:
         """The end of the next batch; None where there is none to run."""
-        if start.final or Path(self.job.stop_file).exists():
+        if start.final or storage_path(self.job.stop_file).exists():
             return None
         now_ms = time.time_ns() // 1_000_000
         share = self.job.batch_bytes // len(self.job.inputs)
@@ -201,7 +201,7 @@ class JobReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Nothing new is read before all inputs are read as far as an earlier run had read them.
         replaying = not all(source.is_replayed(start.positions_of(source.name)) for source in self.job.inputs)
         file = self.job.replayed_file
-        if not replaying and file is not None and not Path(file).exists():
+        if not replaying and file is not None and not storage_path(file).exists():
             if start.batch:
                 return None
             replaying = True  # once, so that every partition reports to the stages

@@ -55,6 +55,15 @@ def scheme_of(text: str) -> str:
     return match[1].lower() if match else ""
 
 
+def names_store(text: str) -> bool:
+    """Whether a text is a URI of an object store.
+
+    >>> names_store("s3a://bucket/a"), names_store("hdfs://host/a"), names_store("/a")
+    (True, False, False)
+    """
+    return scheme_of(text) in _KINDS
+
+
 def store_uri(text: str) -> tuple[StoreUri, str]:
     """The store of a URI and the path in it, without a slash at either end.
 

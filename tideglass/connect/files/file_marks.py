@@ -2,7 +2,8 @@
 
 A name alone does not identify a file: it may be rewritten, cut, or be another one by now. The content
 counts, so that a copied or moved project goes on; the inode tells a file that was made again
-with the same beginning, and finds one that was renamed.
+with the same beginning, and finds one that was renamed. An object store has no inodes: there a number of the
+object's version takes its place, so that one that has not been written since need not be read to be known.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import hashlib
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from tideglass.core.errors import InputError
+from tideglass.storage import FileStatus, StoragePath
 
 _FORMAT = "1"
 #: Of a file's beginning and of what was read last, so many bytes are looked at.
@@ -25,7 +26,8 @@ _DIGEST_BYTES = 8
 class FileMark:
     """A file as it was when its bytes up to `size` were taken.
 
-    inode, folder_inode: of the file and of the folder it was in.
+    inode, folder_inode: of the file and of the folder it was in. In an object store the first is a number
+        made of the object's version, and the second is 0.
     size: bytes that were taken.
     digest: of the file's first bytes and of the last ones before `size`.
     whole: the file was taken as a whole, so that nothing may follow after `size`.
@@ -38,10 +40,9 @@ class FileMark:
     whole: bool
 
     @classmethod
-    def of(cls, path: Path, size: int, *, whole: bool) -> FileMark:
-        """The mark of a file that is taken up to `size`."""
-        folder_inode = os.stat(path.parent).st_ino
-        return cls(os.stat(path).st_ino, folder_inode, size, _digest(str(path), size), whole)
+    def of(cls, path: StoragePath, status: FileStatus, size: int, *, whole: bool) -> FileMark:
+        """The mark of a file that is taken up to `size`. status: of the file now."""
+        return cls(inode_of(path, status), _folder_inode(path), size, _digest(path, size), whole)
 
     @classmethod
     def of_text(cls, text: str) -> FileMark:
@@ -55,26 +56,45 @@ class FileMark:
         kind = "whole" if self.whole else "growing"
         return f"{_FORMAT}:{self.inode}:{self.folder_inode}:{self.size}:{self.digest}:{kind}"
 
-    def change(self, path: Path) -> str | None:
-        """What has happened to the content since, in words; None if what was read is still there."""
-        status = os.stat(path)
-        if status.st_size < self.size:
-            return f"has become shorter: {status.st_size} bytes of {self.size} are left"
-        if not _is_unchanged(str(path), status.st_ino, status.st_size, status.st_mtime_ns, self):
+    def change(self, path: StoragePath, status: FileStatus) -> str | None:
+        """What has happened to the content since, in words; None if what was read is still there.
+
+        status: of the file now.
+        """
+        if status.size < self.size:
+            return f"has become shorter: {status.size} bytes of {self.size} are left"
+        if not self._is_the_version(path, status) and not _is_unchanged(path, status, self):
             return "has been rewritten: the bytes that were read are others now"
-        if self.whole and status.st_size > self.size:
+        if self.whole and status.size > self.size:
             return "was read as a whole, and has grown since"
         return None
 
-    def is_made_again(self, path: Path) -> bool:
+    def is_made_again(self, path: StoragePath, status: FileStatus) -> bool:
         """Whether another file has taken the place of the one that was read, though in the same folder.
 
-        In another folder all files are others, and the content alone decides whether they are the same.
+        In another folder all files are others, and the content alone decides whether they are the same. So it
+        does in an object store, where what is appended makes another version too.
         """
-        return os.stat(path).st_ino != self.inode and os.stat(path.parent).st_ino == self.folder_inode
+        if not path.is_local:
+            return False
+        return inode_of(path, status) != self.inode and _folder_inode(path) == self.folder_inode
+
+    def _is_the_version(self, path: StoragePath, status: FileStatus) -> bool:
+        return not path.is_local and self.folder_inode == 0 and inode_of(path, status) == self.inode
 
 
-def changed(input_name: str, path: Path, what: str) -> InputError:
+def inode_of(path: StoragePath, status: FileStatus) -> int:
+    """The inode of a file; of an object a number made of its version."""
+    if path.is_local:
+        return os.stat(path.local).st_ino
+    return int.from_bytes(hashlib.blake2b(status.version.encode(), digest_size=7).digest())
+
+
+def _folder_inode(path: StoragePath) -> int:
+    return os.stat(path.parent.local).st_ino if path.is_local else 0
+
+
+def changed(input_name: str, path: StoragePath, what: str) -> InputError:
     """The error of a file that is no longer the one that was read."""
     return InputError(
         f"[INPUT_CHANGED] {path} {what}; the input {input_name!r} reads it\n"
@@ -83,18 +103,23 @@ def changed(input_name: str, path: Path, what: str) -> InputError:
     )
 
 
-def check_unchanged(input_name: str, path: Path, mark: FileMark, *, finished: bool) -> None:
-    """Raises InputError if the file is not the one that was read, or what was read of it has changed."""
-    what = mark.change(path)
-    if what is None and not finished and mark.is_made_again(path):
+def check_unchanged(
+    input_name: str, path: StoragePath, status: FileStatus, mark: FileMark, *, finished: bool
+) -> None:
+    """Raises InputError if the file is not the one that was read, or what was read of it has changed.
+
+    status: of the file now.
+    """
+    what = mark.change(path, status)
+    if what is None and not finished and mark.is_made_again(path, status):
         what = "has been deleted and made again, or replaced, since it was read"
     if what is not None:
         raise changed(input_name, path, what)
 
 
-def _digest(path: str, size: int) -> str:
+def _digest(path: StoragePath, size: int) -> str:
     made = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    with open(path, "rb") as file:
+    with path.open() as file:
         made.update(file.read(min(size, _HEAD_BYTES)))
         file.seek(max(0, size - _TAIL_BYTES))
         made.update(file.read(size - file.tell()))
@@ -102,6 +127,6 @@ def _digest(path: str, size: int) -> str:
 
 
 @lru_cache(maxsize=65536)
-def _is_unchanged(path: str, inode: int, size: int, modified_ns: int, mark: FileMark) -> bool:
-    """Whether the bytes are those of the mark; asked once for a file as it is (inode, size, time)."""
+def _is_unchanged(path: StoragePath, status: FileStatus, mark: FileMark) -> bool:
+    """Whether the bytes are those of the mark; asked once for a file as it is (version, size, time)."""
     return _digest(path, mark.size) == mark.digest

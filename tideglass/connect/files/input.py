@@ -10,14 +10,12 @@ earlier is read after those already assigned, and what is appended to a file is 
 
 from __future__ import annotations
 
-import glob
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from tideglass.connect.files.file_marks import FileMark, changed, check_unchanged
+from tideglass.connect.files.file_marks import FileMark, changed, check_unchanged, inode_of
+from tideglass.connect.files.found_files import FoundFiles, root_of
 from tideglass.connect.files.piece_ends import (
     has_groups,
     is_taken_whole,
@@ -39,10 +37,8 @@ from tideglass.connect.source import SeekResult, StreamInput
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
-from tideglass.core.partition_numbers import number_in
 from tideglass.core.positions import Piece, Position, Positions
-
-_ONLY = "0"  # name of the partition of an input that has one
+from tideglass.storage import FileStatus, StoragePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ class FileInput(StreamInput):
     def arrives_with_piece(self) -> bool:
         return self.spec.arrival is None
 
-    def identity(self, directory: Path) -> Mapping[str, Any]:
+    def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         return self.spec.identity(directory)
 
     def partitions(self) -> list[str]:
@@ -72,22 +68,12 @@ class FileInput(StreamInput):
 
         Raises InputError if the path does not exist.
         """
-        if self.spec.partitions == "none":
-            self._files_of(_ONLY)
-            return [_ONLY]
-        root = self.spec.path
-        if not root.is_dir():
-            raise InputError(
-                f"the input {self.spec.name!r} has a partition per folder, but {root} is no folder"
-            )
-        names = [each.name for each in root.iterdir() if each.is_dir() and each.name[0] not in "._"]
-        numbers = {name: number_in(name) for name in names}
-        return sorted(names, key=lambda name: (numbers[name] is None, numbers[name] or 0, name))
+        return FoundFiles.of(self.spec).partitions()
 
-    def paths(self, partition: str) -> list[Path]:
+    def paths(self, partition: str) -> list[StoragePath]:
         """The files of a partition that are there now, in the order they are read."""
-        folder = self._folder(partition)
-        return [folder / name for name in self._files_of(partition)]
+        found = FoundFiles.of(self.spec)
+        return [found.folder(partition) / name for name in found.names(partition)]
 
     def latest(self, position: Positions, limit_bytes: int | None = None) -> dict[str, list[Piece]]:
         """`position` and all that is there beyond it, at most about `limit_bytes` of it.
@@ -95,13 +81,14 @@ class FileInput(StreamInput):
         The limit is shared equally by the partitions that have something; at least one event is taken
         wherever there is one. Called on the driver: reads directories and a few bytes of files.
         """
-        names = [*self.partitions()]
+        files = FoundFiles.of(self.spec)
+        names = files.partitions()
         names += [name for name in (*self.recorded, *position) if name not in names]
         names = list(dict.fromkeys(names))
         known = {name: list(position.get(name, [])) for name in names}
-        waiting = {name: self._recorded_beyond(name, known[name]) for name in names}
+        waiting = {name: self._recorded_waiting(files, name, known[name]) for name in names}
         if not any(waiting.values()):  # new events follow when all partitions have been read as before
-            waiting = {name: self._waiting(name, known[name]) for name in names}
+            waiting = {name: self._waiting(files, name, known[name]) for name in names}
         remaining_bytes = limit_bytes
         # Those with least to read first: what they leave of their share goes to the others.
         by_size = sorted(
@@ -122,7 +109,9 @@ class FileInput(StreamInput):
 
     def gone(self, partition: str, pieces: Position) -> list[int]:
         """The pieces whose file is gone."""
-        return [n for n, piece in enumerate(pieces) if not self.file_of(partition, piece).exists()]
+        files = FoundFiles.of(self.spec)
+        paths = (self.file_of(partition, piece) for piece in pieces)
+        return [n for n, path in enumerate(paths) if files.status(path) is None]
 
     def seek(self, partition: str, pieces: Position, from_ticks: int | None) -> SeekResult:
         return seek(self, partition, pieces, from_ticks)
@@ -173,64 +162,21 @@ class FileInput(StreamInput):
         latest = self.latest(position)
         return frozenset(name for name, pieces in latest.items() if pieces == list(position.get(name, [])))
 
-    # ------------------------------------------------------------ listing
+    # ------------------------------------------------------------ files
 
-    def _root(self) -> Path:
-        path = self.spec.path
-        return path.parent if self._is_one_file() or glob.has_magic(path.name) else path
-
-    def _is_one_file(self) -> bool:
-        """Whether the path names a file. One that takes turns may be missing for a moment."""
-        path = self.spec.path
-        return path.is_file() or (
-            self.spec.rotation != "none" and not path.exists() and not glob.has_magic(path.name)
-        )
-
-    def _folder(self, partition: str) -> Path:
-        return self._root() if self.spec.partitions == "none" else self._root() / partition
-
-    def _files_of(self, partition: str) -> list[str]:
-        """Names of the partition's files in reading order, without hidden (`_`, `.`) and temporary ones."""
-        path = self.spec.path
-        if self.spec.partitions == "none" and self._is_one_file():
-            self._see_inside(path)
-            return [path.name] if path.exists() else []
-        folder = self._folder(partition)
-        self._see_inside(folder)
-        if not folder.is_dir():
-            if partition in (_ONLY,):
-                raise InputError(f"the input {self.spec.name!r} has no file or folder {path}")
-            return []
-        pattern = path.name if glob.has_magic(path.name) else "**/*"
-        found = [
-            each.relative_to(folder)
-            for each in folder.glob(pattern)
-            if each.is_file() and not each.name.endswith((".tmp", ".crc"))
-        ]
-        shown = [each for each in found if not any(part[0] in "._" for part in each.parts)]
-        for each in shown:
-            if (folder / each).is_symlink():
-                self._see_inside(folder / each)
-        return sorted(each.as_posix() for each in shown)
-
-    def _see_inside(self, path: Path) -> None:
-        """Raises InputError for a path that leads out of the bounds."""
-        if not self.spec.bounds.hold(path):
-            raise InputError(
-                f"the input {self.spec.name!r} reads {path}, which leads out of the project\n"
-                f"  hint: name the files with --input {self.spec.name}=PATH, or say --allow-outside"
-            )
-
-    def path_of(self, partition: str, name: str) -> Path:
+    def path_of(self, partition: str, name: str) -> StoragePath:
         """Where a file of that name is."""
-        return self._folder(partition) / name
+        root = root_of(self.spec)
+        return (root if self.spec.partitions == "none" else root / partition) / name
 
-    def file_of(self, partition: str, piece: Piece) -> Path:
+    def file_of(self, partition: str, piece: Piece) -> StoragePath:
         """Where the file of a piece is now; where it was if it is nowhere."""
         path = self.path_of(partition, piece.where)
+        if self.spec.rotation == "none":
+            return path
         return located(path, mark_of(piece), self.spec.rotation) or path
 
-    def format_of(self, path: Path) -> str:
+    def format_of(self, path: StoragePath) -> str:
         found = self.spec.format or format_of(path)
         if found is None:
             raise InputError(
@@ -241,42 +187,60 @@ class FileInput(StreamInput):
 
     # ------------------------------------------------------------ growing
 
-    def _recorded_beyond(self, partition: str, known: Position) -> list[_Waiting]:
-        """What is recorded beyond a position."""
+    def _recorded_beyond(self, partition: str, known: Position) -> list[tuple[Piece, int]]:
+        """What is recorded beyond a position: pieces, and from where on each is to be read."""
         recorded = self.recorded.get(partition, [])
-        found: list[_Waiting] = []
+        found: list[tuple[Piece, int]] = []
         for ordinal in range(max(0, len(known) - 1), len(recorded)):
             piece = recorded[ordinal]
             again = ordinal < len(known)
             begin = known[ordinal].end if again else piece.begin
             if begin < piece.end or not again:
-                path, mark = self.file_of(partition, piece), mark_of(piece)
-                if mark is not None and begin < piece.end and path.exists():
-                    check_unchanged(self.name, path, mark, finished=True)
-                file_format = self.format_of(self.path_of(partition, piece.where))
-                unread_bytes, arrival_ticks = piece.end - begin, piece.arrival_ticks
-                found.append(
-                    _Waiting(piece.where, path, file_format, begin, arrival_ticks, unread_bytes, piece.end)
-                )
+                found.append((piece, begin))
         return found
 
-    def _waiting(self, partition: str, known: Position) -> list[_Waiting]:
+    def _recorded_waiting(self, files: FoundFiles, partition: str, known: Position) -> list[_Waiting]:
+        """What is recorded beyond a position. Raises InputError for a file that is not what it was."""
+        found: list[_Waiting] = []
+        for piece, begin in self._recorded_beyond(partition, known):
+            path, mark = self.file_of(partition, piece), mark_of(piece)
+            status = files.status(path)
+            if mark is not None and begin < piece.end and status is not None:
+                check_unchanged(self.name, path, status, mark, finished=True)
+            found.append(
+                _Waiting(
+                    piece.where,
+                    path,
+                    status,
+                    self.format_of(self.path_of(partition, piece.where)),
+                    begin,
+                    piece.arrival_ticks,
+                    piece.end - begin,
+                    piece.end,
+                )
+            )
+        return found
+
+    def _waiting(self, files: FoundFiles, partition: str, known: Position) -> list[_Waiting]:
         """Files with something to read. Raises InputError for one that is not what it was."""
         turns, _ = generations(known)
-        rotates = self.spec.rotation != "none"
-        read = self._in_turn(partition, turns) if rotates else self._by_name(partition, known, turns)
+        if self.spec.rotation != "none":
+            read = self._in_turn(files, partition, turns)
+        else:
+            read = self._by_name(files, partition, known, turns)
         found: list[_Waiting] = []
-        for name, path, read_to, begins in read:
-            status = os.stat(path)
-            file_format = self.format_of(self.path_of(partition, name))
+        for name, path, status, read_to, begins in read:
+            at_name = files.folder(partition) / name
+            file_format = self.format_of(at_name)
             unread_bytes = unread_bytes_of(path, file_format, read_to, status)
             if unread_bytes > 0 or begins:
-                static = path != self.path_of(partition, name) and self.spec.rotation == "copytruncate"
-                arrival_ticks = status.st_mtime_ns // 100
+                static = path != at_name and self.spec.rotation == "copytruncate"
+                arrival_ticks = status.modified_ns // 100
                 found.append(
                     _Waiting(
                         name,
                         path,
+                        status,
                         file_format,
                         read_to or 0,
                         arrival_ticks,
@@ -288,25 +252,26 @@ class FileInput(StreamInput):
         return found
 
     def _by_name(
-        self, partition: str, known: Position, turns: Sequence[Generation]
+        self, files: FoundFiles, partition: str, known: Position, turns: Sequence[Generation]
     ) -> Iterator[_FileProgress]:
         """The files that are there, and how far they are read, where a name is always that of one file."""
         of_name = {turn.name: turn for turn in turns}
-        names = self._files_of(partition)
+        names, folder = files.names(partition), files.folder(partition)
         if known and known[-1].where in names:  # a file that was cut is finished before another begins
             names.remove(known[-1].where)
             names.insert(0, known[-1].where)
         for name in names:
-            path, turn = self.path_of(partition, name), of_name.get(name)
+            path, turn = folder / name, of_name.get(name)
+            status = _status_now(files, path)
             if turn is not None:
-                self._check_unchanged(path, turn)
-            yield _FileProgress(name, path, None if turn is None else turn.read_to)
+                self._check_unchanged(path, status, turn)
+            yield _FileProgress(name, path, status, None if turn is None else turn.read_to)
 
-    def _check_unchanged(self, path: Path, turn: Generation) -> None:
+    def _check_unchanged(self, path: StoragePath, status: FileStatus, turn: Generation) -> None:
         """Raises InputError for a file that has not only grown since it was read."""
         if turn.mark is not None:
-            check_unchanged(self.name, path, turn.mark, finished=self.spec.finished)
-        file_format, size = self.format_of(path), os.stat(path).st_size
+            check_unchanged(self.name, path, status, turn.mark, finished=self.spec.finished)
+        file_format, size = self.format_of(path), status.size
         if has_groups(file_format):
             return
         if size < turn.read_to:
@@ -314,7 +279,9 @@ class FileInput(StreamInput):
         if size > turn.read_to > 0 and is_taken_whole(path, file_format, size):
             raise changed(self.name, path, "was read as a whole, and has grown since")
 
-    def _in_turn(self, partition: str, turns: Sequence[Generation]) -> Iterator[_FileProgress]:
+    def _in_turn(
+        self, files: FoundFiles, partition: str, turns: Sequence[Generation]
+    ) -> Iterator[_FileProgress]:
         """The same where files take turns under a name: the rest of earlier ones is first."""
         latest = {turn.name: turn for turn in turns}
         seen: set[int] = set()
@@ -324,26 +291,30 @@ class FileInput(StreamInput):
             file = located(path, turn.mark, self.spec.rotation)
             is_last = turn is latest[turn.name]
             if file is None:
-                if is_last and path.exists():
-                    what = (turn.mark and turn.mark.change(path)) or "has been replaced since it was read"
+                status = files.status(path)
+                if is_last and status is not None:
+                    change = None if turn.mark is None else turn.mark.change(path, status)
+                    what = change or "has been replaced since it was read"
                     raise changed(self.name, path, f"{what}, and what it was is in no file beside it")
                 continue
-            seen.add(os.stat(file).st_ino)
+            status = _status_now(files, file)
+            seen.add(inode_of(file, status))
             if is_last and file != path and path.exists():
                 following.append(turn.name)
             if is_last or self.spec.rotation == "rename":
-                yield _FileProgress(turn.name, file, turn.read_to)
-        listed = self._files_of(partition)
+                yield _FileProgress(turn.name, file, status, turn.read_to)
+        listed = files.names(partition)
         for name in listed:
-            path = self.path_of(partition, name)
+            path = files.folder(partition) / name
+            status = _status_now(files, path)
             if name in following:
-                yield _FileProgress(name, path, None, begins=True)
+                yield _FileProgress(name, path, status, None, begins=True)
             elif (
                 name not in latest
-                and os.stat(path).st_ino not in seen
+                and inode_of(path, status) not in seen
                 and not is_rotated_name(name, [*listed, *latest])
             ):
-                yield _FileProgress(name, path, None)
+                yield _FileProgress(name, path, status, None)
 
     def _take(
         self,
@@ -365,7 +336,7 @@ class FileInput(StreamInput):
                 end = min(end, each.stop)
             elif end <= each.begin and not each.begins:
                 continue
-            mark = _mark(each, end) if each.path.exists() else None
+            mark = None if each.status is None else _mark(each, each.status, end)
             last = known[-1] if known else None
             # Arrival time never decreases within a partition (`asa.md` 1.1), whatever the names' order.
             arrival_ticks = (
@@ -386,8 +357,11 @@ class FileInput(StreamInput):
 
     def _next_stop(self, each: _Waiting, room: int | None) -> tuple[int, int]:
         finished = self.spec.finished or each.finished
+        status, delimiter = each.status, self.spec.delimiter
         try:
-            return next_stop(each.path, each.format, each.begin, room, self.spec.delimiter, finished)
+            if status is None:
+                raise FileNotFoundError(str(each.path))
+            return next_stop(each.path, status, each.format, each.begin, room, delimiter, finished)
         except FileNotFoundError as error:
             raise InputError(
                 f"{each.path} was read by an earlier run and must be read again, but is gone"
@@ -399,12 +373,14 @@ class _FileProgress(NamedTuple):
 
     name: the one the file was first seen under.
     path: where the file is.
+    status: of the file now.
     read_to: the end of what is read of it; None: it was never read.
     begins: its turn under the name begins, even if nothing is in it yet.
     """
 
     name: str
-    path: Path
+    path: StoragePath
+    status: FileStatus
     read_to: int | None
     begins: bool = False
 
@@ -415,6 +391,7 @@ class _Waiting:
 
     name: the one the file was first seen under.
     path: where the file is.
+    status: of the file now; None if it is not there.
     format: a name of FORMATS.
     begin: where reading goes on, in bytes or groups of rows.
     arrival_ticks: when what is new arrived, if no event has a time of its own.
@@ -425,7 +402,8 @@ class _Waiting:
     """
 
     name: str
-    path: Path
+    path: StoragePath
+    status: FileStatus | None
     format: str
     begin: int
     arrival_ticks: int
@@ -435,8 +413,15 @@ class _Waiting:
     finished: bool = False
 
 
-def _mark(each: _Waiting, end: int) -> str:
+def _mark(each: _Waiting, status: FileStatus, end: int) -> str:
     """By what a file that is taken up to `end` is known again."""
     whole = is_whole(each.path, each.format) or has_groups(each.format)
-    size = os.stat(each.path).st_size if whole else end
-    return FileMark.of(each.path, size, whole=whole).text()
+    return FileMark.of(each.path, status, status.size if whole else end, whole=whole).text()
+
+
+def _status_now(files: FoundFiles, path: StoragePath) -> FileStatus:
+    """A file that was listed as it is. Raises FileNotFoundError if it is gone since."""
+    status = files.status(path)
+    if status is None:
+        raise FileNotFoundError(str(path))
+    return status

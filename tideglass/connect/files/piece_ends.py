@@ -7,9 +7,7 @@ middle (compressed files, Avro, JSON documents) is taken as a whole and once, as
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -19,18 +17,19 @@ import pyarrow.parquet
 from tideglass.connect.formats.csv import row_bounds
 from tideglass.connect.formats.json.framing import BLANKS, BYTE_ORDER_MARK, is_document, layout_of
 from tideglass.connect.formats.table import FORMATS
+from tideglass.storage import FileStatus, StoragePath
 
 HEAD_BYTES = 1 << 16
 _BLOCK = 1 << 16
 _CSV_BLOCK = 1 << 22
 
 
-def is_compressed(path: str | Path) -> bool:
+def is_compressed(path: str | StoragePath) -> bool:
     """Whether the file is gzip, by its name."""
     return str(path).lower().endswith(".gz")
 
 
-def is_whole(path: str | Path, file_format: str) -> bool:
+def is_whole(path: StoragePath, file_format: str) -> bool:
     """Whether a file of any content can only be read from its start."""
     return FORMATS[file_format].parts == "whole" or is_compressed(path)
 
@@ -40,53 +39,58 @@ def has_groups(file_format: str) -> bool:
     return FORMATS[file_format].parts == "groups"
 
 
-def may_hold_document(path: str | Path, file_format: str, size: int) -> bool:
+def may_hold_document(path: StoragePath, file_format: str, size: int) -> bool:
     """Whether a file is a document rather than lines, judged by its first `size` bytes only."""
     return FORMATS[file_format].documents and is_document(_head(path, size))
 
 
-def is_taken_whole(path: str | Path, file_format: str, size: int) -> bool:
+def is_taken_whole(path: StoragePath, file_format: str, size: int) -> bool:
     """Whether a file is read as a whole and once, judged by its first `size` bytes only."""
     whole = has_groups(file_format) or is_whole(path, file_format)
     return whole or may_hold_document(path, file_format, size)
 
 
-def _head(path: str | Path, size: int) -> bytes:
-    with open(path, "rb") as file:
+def _head(path: StoragePath, size: int) -> bytes:
+    with path.open() as file:
         return file.read(min(HEAD_BYTES, size))
 
 
-def _is_closed(path: str | Path, size: int) -> bool:
+def _is_closed(path: StoragePath, size: int) -> bool:
     """Whether a JSON document ends as one does: with a bracket of the kind it begins with, or a comma."""
     begin = _head(path, size).removeprefix(BYTE_ORDER_MARK).lstrip(BLANKS)[:1]
-    with open(path, "rb") as file:
+    with path.open() as file:
         file.seek(max(0, size - HEAD_BYTES))
         return file.read(HEAD_BYTES).rstrip(BLANKS).endswith(b"]" if begin == b"[" else (b"}", b","))
 
 
-def unread_bytes_of(path: Path, file_format: str, read_to: int | None, status: os.stat_result) -> int:
-    """Bytes of a file after `read_to` (None: never read) that may hold rows."""
+def unread_bytes_of(path: StoragePath, file_format: str, read_to: int | None, status: FileStatus) -> int:
+    """Bytes of a file after `read_to` (None: never read) that may hold rows. status: of the file now."""
     if has_groups(file_format):
-        sizes = row_group_bytes(str(path), status.st_size, status.st_mtime_ns)
-        return sum(sizes[read_to or 0 :])
-    if read_to is None or status.st_size == read_to:
-        return status.st_size - (read_to or 0)
-    if is_whole(path, file_format) or may_hold_document(path, file_format, status.st_size):
+        return sum(row_group_bytes(path, status)[read_to or 0 :])
+    if read_to is None or status.size == read_to:
+        return status.size - (read_to or 0)
+    if is_whole(path, file_format) or may_hold_document(path, file_format, status.size):
         return 0
-    return max(0, status.st_size - read_to)
+    return max(0, status.size - read_to)
 
 
 def next_stop(
-    path: Path, file_format: str, begin: int, room: int | None, delimiter: str, finished: bool
+    path: StoragePath,
+    status: FileStatus,
+    file_format: str,
+    begin: int,
+    room: int | None,
+    delimiter: str,
+    finished: bool,
 ) -> tuple[int, int]:
     """Where to stop in a file read to `begin`, and the bytes up to there.
 
+    status: of the file now.
     room: bytes wanted, at least one row is taken. finished: the last row may lack its line end.
     """
-    status = os.stat(path)
-    size = status.st_size
+    size = status.size
     if has_groups(file_format):
-        groups = row_group_bytes(str(path), size, status.st_mtime_ns)
+        groups = row_group_bytes(path, status)
         stop, used = begin, 0
         while stop < len(groups) and (room is None or used == 0 or used < room):
             used += groups[stop]
@@ -103,7 +107,7 @@ def next_stop(
     target = size if room is None else min(size, begin + room)
     if target == size and finished:
         return size, size - begin
-    with open(path, "rb") as file:
+    with path.open() as file:
         if FORMATS[file_format].parts == "rows":
             stop = _last_row_end(file, begin, target, size, delimiter)
         else:
@@ -114,14 +118,15 @@ def next_stop(
 
 
 @lru_cache(maxsize=65536)
-def row_group_bytes(path: str, size: int, modified_ns: int) -> tuple[int, ...]:
+def row_group_bytes(path: StoragePath, status: FileStatus) -> tuple[int, ...]:
     """Size of each row group; a file that is no Parquet counts as one, to be refused by the reader."""
-    if size == 0:
+    if status.size == 0:
         return ()
     try:
-        metadata = cast("Any", pyarrow.parquet).read_metadata(path)
+        with path.open() as file:
+            metadata = cast("Any", pyarrow.parquet).read_metadata(file)
     except (pa.ArrowException, OSError):
-        return (size,)
+        return (status.size,)
     groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
     return tuple(
         max(1, sum(group.column(column).total_compressed_size for column in range(group.num_columns)))

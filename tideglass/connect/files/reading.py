@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -39,6 +38,7 @@ from tideglass.core.arrays import Bytes, Ints
 from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
+from tideglass.storage import storage_path
 
 #: Bytes read at once, about: some 100 000 events of a usual size, so that what a block costs is little of it,
 #: and little enough to stay in the cache.
@@ -62,7 +62,7 @@ DecodeLines: TypeAlias = Callable[[pa.Array, Ints, Fields, str], Decoded]
 class FilePiece:
     """A part of a file.
 
-    path: where the file is.
+    path: where the file is, as a path or URI.
     format: a name of FORMATS.
     begin, end: the part, `end` excluded: in bytes, or in groups of rows.
     ordinal: counts the pieces of the partition.
@@ -90,8 +90,13 @@ class FilePiece:
 
     def check(self) -> None:
         """Raises InputError if the file is no longer the one the position was taken of."""
-        if self.mark is not None:
-            check_unchanged(self.input, Path(self.path), self.mark, finished=self.may_be_copied)
+        if self.mark is None:
+            return
+        path = storage_path(self.path)
+        status = path.status()
+        if status is None:
+            raise FileNotFoundError(self.path)
+        check_unchanged(self.input, path, status, self.mark, finished=self.may_be_copied)
 
 
 def read_piece(piece: FilePiece, fields: Fields, level: str = "1.2") -> Iterator[Chunk]:
@@ -135,9 +140,9 @@ def _chunk(decoded: Decoded, bytes_read: int, piece: FilePiece, fields: Fields) 
 
 def _decoded(piece: FilePiece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
     read = cast("Read", function(FORMATS[piece.format].read))
-    with open(piece.path, "rb") as raw:
+    with storage_path(piece.path).open() as raw:
         packed = Unpacked(raw, piece.end) if is_compressed(piece.path) else None
-        yield from read(piece, raw if packed is None else packed, fields, level)
+        yield from read(piece, cast("ByteReader", raw) if packed is None else packed, fields, level)
         if packed is not None and packed.broken is not None:
             refusals = Refusals()
             message = f"the file is not valid gzip: {packed.broken}"
@@ -397,9 +402,10 @@ def read_avro(
 def read_parquet(
     piece: FilePiece, raw: ByteReader, fields: Fields, level: str
 ) -> Iterator[tuple[Decoded, int]]:
-    """The events of row groups; Arrow opens the file itself."""
+    """The events of row groups; Arrow opens a file of this machine itself."""
     try:
-        file = cast("Any", pyarrow.parquet).ParquetFile(piece.path)
+        source = piece.path if storage_path(piece.path).is_local else raw
+        file = cast("Any", pyarrow.parquet).ParquetFile(source)
         columns = wanted_columns(file.schema_arrow.names, fields)
         rows = sum(file.metadata.row_group(place).num_rows for place in range(piece.begin))
     except FileNotFoundError:

@@ -6,14 +6,13 @@ under; which file is meant follows from the marks of their pieces.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from tideglass.connect.files.file_marks import FileMark
+from tideglass.connect.files.file_marks import FileMark, inode_of
 from tideglass.connect.spec import Rotation
 from tideglass.core.positions import Piece, Position
+from tideglass.storage import FileStatus, StoragePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +68,33 @@ def _continued(of_name: Sequence[Generation], begin: int, mark: FileMark | None)
     return len(of_name) - 1 if begin > 0 and of_name else None  # after what is gone and was left out
 
 
-def located(path: Path, mark: FileMark | None, rotation: Rotation) -> Path | None:
+def located(path: StoragePath, mark: FileMark | None, rotation: Rotation) -> StoragePath | None:
     """The file that was read under `path`, whatever its name is now; None if it is not there."""
+    status = path.status()
     if mark is None or rotation == "none":
-        return path if path.exists() else None
-    if path.exists() and not mark.is_made_again(path) and mark.change(path) is None:
+        return None if status is None else path
+    if status is not None and not mark.is_made_again(path, status) and mark.change(path, status) is None:
         return path
-    return next((each for each in _beside(path) if _is_it(each, mark, rotation)), None)
+    return next((file for file, each in _beside(path) if _is_it(file, each, mark, rotation)), None)
 
 
-def _is_it(beside: Path, mark: FileMark, rotation: Rotation) -> bool:
+def _is_it(beside: StoragePath, status: FileStatus, mark: FileMark, rotation: Rotation) -> bool:
     """Whether a file beside the one of the name is what that was before."""
-    if rotation == "rename" and mark.is_made_again(beside):
+    if rotation == "rename" and mark.is_made_again(beside, status):
         return False  # a renamed file keeps its inode
-    return mark.change(beside) is None and (mark.size > 0 or mark.inode == os.stat(beside).st_ino)
+    same = mark.size > 0 or mark.inode == inode_of(beside, status)
+    return mark.change(beside, status) is None and same
 
 
-def _beside(path: Path) -> list[Path]:
+def _beside(path: StoragePath) -> list[tuple[StoragePath, FileStatus]]:
     """The files whose names a rotation may have made of that of `path`, the newest first."""
-    stem = path.name.split(".", 1)[0]
-    if not path.parent.is_dir():
-        return []
+    stem, folder = path.name.split(".", 1)[0], path.parent
     found = [
-        each
-        for each in path.parent.iterdir()
-        if each.name != path.name and each.name.startswith(stem) and each.is_file()
+        (folder / each.name, each)
+        for each in folder.list()
+        if each.name != path.name and each.name.startswith(stem) and not each.is_folder
     ]
-    return sorted(found, key=lambda each: (-os.stat(each).st_mtime_ns, each.name))
+    return sorted(found, key=lambda each: (-each[1].modified_ns, each[1].name))
 
 
 def is_rotated_name(name: str, names: Sequence[str]) -> bool:

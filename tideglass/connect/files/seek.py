@@ -8,7 +8,6 @@ needed changes nothing.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.parquet
@@ -20,6 +19,7 @@ from tideglass.connect.source import SeekResult
 from tideglass.core.events import Fields
 from tideglass.core.positions import Piece, Position
 from tideglass.core.types import ARRIVAL, OFFSET
+from tideglass.storage import StoragePath
 
 if TYPE_CHECKING:
     from tideglass.connect.files.input import FileInput
@@ -63,15 +63,18 @@ def _cut(source: FileInput, partition: str, piece: Piece, place: int) -> tuple[i
     path = source.file_of(partition, piece)
     if has_groups(file_format):
         return _row_group(path, place)
-    if is_whole(path, file_format) or may_hold_document(path, file_format, path.stat().st_size):
+    status = path.status()
+    if status is None:
+        raise FileNotFoundError(str(path))
+    if is_whole(path, file_format) or may_hold_document(path, file_format, status.size):
         return 0, 0
     begin = _line_begin(path, place) if FORMATS[file_format].parts == "lines" else place
     return begin, begin
 
 
-def _line_begin(path: Path, place: int) -> int:
+def _line_begin(path: StoragePath, place: int) -> int:
     """Where the line begins that a place is on: a line may hold several events."""
-    with open(path, "rb") as file:
+    with path.open() as file:
         begin = place
         while begin > 0:
             start = max(0, begin - HEAD_BYTES)
@@ -83,9 +86,10 @@ def _line_begin(path: Path, place: int) -> int:
     return 0
 
 
-def _row_group(path: Path, row: int) -> tuple[int, int]:
+def _row_group(path: StoragePath, row: int) -> tuple[int, int]:
     """The row group a row is in, and its first row."""
-    metadata = cast("Any", pyarrow.parquet).read_metadata(path)
+    with path.open() as file:
+        metadata = cast("Any", pyarrow.parquet).read_metadata(file)
     first = 0
     for group in range(metadata.num_row_groups):
         rows = metadata.row_group(group).num_rows

@@ -14,27 +14,29 @@ from tideglass.connect.formats.table import format_of
 from tideglass.core.errors import OutputError
 from tideglass.core.events import Fields
 from tideglass.core.json_rows import rows_of
+from tideglass.storage import StoragePath, storage_path
 
 
-def read_rows(path: Path | str, delimiter: str = ",") -> list[dict[str, Any]]:
+def read_rows(path: StoragePath | Path | str, delimiter: str = ",") -> list[dict[str, Any]]:
     """All rows, of a directory in the order of its file names; hidden files and `_staging` are left out.
 
     JSON may be an array, one object per line, or objects joined by commas. Values of CSV are text.
     Raises OutputError if there is nothing or it cannot be read.
     """
-    path = Path(path)
-    if not path.exists():
+    folder = storage_path(path)
+    if not folder.exists():
         raise OutputError(f"there are no results at {path}")
-    if path.is_file():
-        return _rows_of_file(path, delimiter)
-    files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] not in "._")
+    if folder.is_file():
+        return _rows_of_file(folder, delimiter)
+    files = [folder / each.name for each in folder.list() if not each.is_folder and each.name[0] not in "._"]
     return [row for file in files for row in _rows_of_file(file, delimiter)]
 
 
-def _rows_of_file(path: Path, delimiter: str) -> list[dict[str, Any]]:
+def _rows_of_file(path: StoragePath, delimiter: str) -> list[dict[str, Any]]:
     file_format = format_of(path) or "json"
     if file_format == "parquet":
-        table = cast("Any", pyarrow.parquet).read_table(path)
+        with path.open() as file:
+            table = cast("Any", pyarrow.parquet).read_table(file)
         return rows_of(decode_parquet(table, Fields(whole=True)).table)
     text = path.read_bytes().decode("utf-8-sig")
     if file_format == "csv":

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Literal
+from pathlib import PurePosixPath
+from typing import Any, Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,20 @@ def function(named: str) -> Any:
     return getattr(import_module(f"tideglass.connect.{module}"), name)
 
 
-def format_of(path: Path) -> str | None:
+class HasName(Protocol):
+    """A path, wherever it leads."""
+
+    @property
+    def name(self) -> str: ...
+
+
+def format_of(path: HasName) -> str | None:
     """The format by a file name, `.gz` aside; None when it shows none.
 
     >>> format_of(Path("tolls.json.gz"))
     'json'
     """
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    suffix = PurePosixPath(path.name.lower().removesuffix(".gz")).suffix
     return next((name for name, each in FORMATS.items() if suffix in each.suffixes), None)
 
 

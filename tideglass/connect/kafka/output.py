@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tideglass.connect.environment import resolved
@@ -16,6 +15,8 @@ from tideglass.connect.output import Batch, OutputConnector
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from tideglass.storage import StoragePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class TopicOutput(OutputConnector):
         """The broker has them by now."""
         return ()
 
-    def identity(self, directory: Path) -> Mapping[str, Any]:
+    def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """A topic is the same however it is reached: servers and options may change, and may be secret."""
         words = {
             key: value for key, value in asdict(self).items() if key not in ("name", "servers", "options")

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tideglass.connect.source import InputConnector
+
+if TYPE_CHECKING:
+    from tideglass.storage import StoragePath
 
 #: Messages of a batch at most, unless a project sets it: a batch is put into order in memory. One of a
 #: million took 4.3 s where one of four messages took 0.8 s, so half as many would be dearer. A power of two,
@@ -59,7 +61,7 @@ class TopicInput(InputConnector):
     def as_topic(self) -> TopicInput:
         return self
 
-    def identity(self, directory: Path) -> Mapping[str, Any]:
+    def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """A topic is the same however it is reached: servers and options may change, and may be secret."""
         left_out = ("name", "servers", "options", "most_messages", "starting")
         return {name: value for name, value in asdict(self).items() if name not in left_out} | {"path": None}

@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -22,10 +21,10 @@ from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec, SqlSpec
 from tideglass.core import sql
 from tideglass.core.arrays import pc
-from tideglass.core.durable import replacing
 from tideglass.core.errors import InputError
 from tideglass.core.file_names import state_name
 from tideglass.core.time import NANOSECONDS_PER_TICK, TICKS_PER_SECOND, format_ticks
+from tideglass.storage import storage_path
 
 if TYPE_CHECKING:
     from adbc_driver_manager.dbapi import Connection
@@ -68,7 +67,7 @@ class SqlReference:
         if not known:
             rows = self._ask(self._sql.snapshot_query, {"snapshottime": taken_ticks})
             return [self._stored(rows, taken_ticks, None)]
-        last_ticks = int(Path(known[-1].path).stem)
+        last_ticks = int(storage_path(known[-1].path).stem)
         if taken_ticks - last_ticks < self._sql.interval_seconds * TICKS_PER_SECOND:
             return []
         if self._sql.refresh == "full":
@@ -76,7 +75,9 @@ class SqlReference:
         else:
             assert self._sql.delta_query is not None
             times = {"deltastarttime": last_ticks, "deltaendtime": taken_ticks, "snapshottime": taken_ticks}
-            rows = self._changed(pq.read_table(known[-1].path), self._ask(self._sql.delta_query, times))
+            with storage_path(known[-1].path).open() as file:
+                before = pq.read_table(file)
+            rows = self._changed(before, self._ask(self._sql.delta_query, times))
         return [self._stored(rows, taken_ticks, taken_ticks)]
 
     def _ask(self, query: str, times_ticks: Mapping[str, int]) -> pa.Table:
@@ -152,8 +153,8 @@ class SqlReference:
 
     def _stored(self, rows: pa.Table, taken_ticks: int, effective_ticks: int | None) -> FileSnapshot:
         """The rows as a file that is there wholly or not at all."""
-        path = Path(self.directory) / state_name(self.name) / f"{taken_ticks}.parquet"
-        with replacing(path) as file:
+        path = storage_path(self.directory) / state_name(self.name) / f"{taken_ticks}.parquet"
+        with path.replacing() as file:
             pq.write_table(rows, file)
         return FileSnapshot.found(self.name, path, "parquet", effective_ticks=effective_ticks)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from tideglass.connect.formats.table import format_of, known_ends
 from tideglass.connect.reference.pattern import PathPattern, is_pattern
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.errors import InputError
+from tideglass.storage import StoragePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,16 @@ class FileReference:
             )
         return fresh
 
-    def _found(self, path: Path, effective_ticks: int | None) -> FileSnapshot:
-        if not self.spec.bounds.hold(path):
+    def _found(self, path: StoragePath, effective_ticks: int | None) -> FileSnapshot:
+        bounds = self.spec.bounds
+        if bounds.roots is not None and not (path.is_local and bounds.hold(path.local)):
             raise InputError(
                 f"the reference input {self.name!r} reads {path}, which leads out of the project\n"
                 f"  hint: name the files with --input {self.name}=PATH, or say --allow-outside"
             )
         return FileSnapshot.found(self.name, path, self._format(path), self.spec.delimiter, effective_ticks)
 
-    def _format(self, path: Path) -> str:
+    def _format(self, path: StoragePath) -> str:
         found = self.spec.format or format_of(path)
         if found is None:
             raise InputError(

@@ -11,20 +11,18 @@ run that reads the same events again, meet the snapshots of before.
 from __future__ import annotations
 
 import hashlib
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.connect.spec import ReferenceSpec
 from tideglass.core.documents import Document
-from tideglass.core.durable import append_lines, read_lines
 from tideglass.core.errors import FRESH, damaged
 from tideglass.core.events import Known
 from tideglass.core.file_names import state_name
+from tideglass.storage import StoragePath, storage_path
 
 #: How often new snapshots are looked for (`asa.md` 6.3: every minute).
 LOOK_SECONDS = 60.0
@@ -51,7 +49,7 @@ class ReferenceInput(Protocol):
 class JournaledReferences:
     """The reference inputs of a job and what it has found of them.
 
-    directory: where the journals are, one per input.
+    directory: where the journals are, one per input: a path or URI.
     inputs: the reference inputs.
     look_seconds: how often sources are looked at.
     looks: False where another process does and this one goes by what is written down: one alone may write.
@@ -93,25 +91,25 @@ class JournaledReferences:
 
     def forget(self) -> None:
         """A job that begins anew has found nothing yet."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+        storage_path(self.directory).delete_folder()
         self._read = {}
 
-    def _path(self, name: str) -> Path:
+    def _path(self, name: str) -> StoragePath:
         (spec,) = (each.spec for each in self.inputs if each.name == name)
         origin = hashlib.sha256(spec.model_dump_json().encode()).hexdigest()[:8]
-        return Path(self.directory) / f"{state_name(name)}-{origin}.jsonl"
+        return storage_path(self.directory) / f"{state_name(name)}-{origin}.jsonl"
 
     def _load(self, name: str) -> list[FileSnapshot]:
         path = self._path(name)
         try:
-            found = [_DOCUMENT.of_text(line) for line in read_lines(path)]
+            found = [_DOCUMENT.of_text(line) for line in path.read_lines()]
         except ValueError as error:
             raise damaged(path, f"does not say which reference data was found ({error})", FRESH) from error
         self._read[name] = found
         return found
 
     def _add(self, name: str, fresh: Sequence[FileSnapshot]) -> None:
-        append_lines(self._path(name), (_DOCUMENT.text(each) for each in fresh))
+        self._path(name).append_lines(_DOCUMENT.text(each) for each in fresh)
 
 
 __all__ = ["LOOK_SECONDS", "JournaledReferences", "ReferenceInput"]

@@ -10,51 +10,53 @@ from pathlib import Path
 
 from tideglass.core.errors import InputError
 from tideglass.core.time import ticks_of_datetime
+from tideglass.storage import StoragePath, storage_path
 
 #: What a date or time format may be made of, besides / - and _ between them.
 _PARTS = {"YYYY": "year", "MM": "month", "DD": "day", "HH": "hour", "mm": "minute", "ss": "second"}
 _DIGITS = {"YYYY": 4}
 
 
-def is_pattern(path: Path) -> bool:
+def is_pattern(path: Path | StoragePath) -> bool:
     """Whether a path names snapshots by their times, and not one file.
 
     >>> is_pattern(Path("products/{date}/{time}/list.csv"))
     True
     """
-    return "{date}" in path.as_posix().lower()
+    return "{date}" in str(path).lower()
 
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
     """A pattern with `{date}`, maybe `{time}`, and the formats of both."""
 
-    path: Path
+    path: StoragePath
     date_format: str = "YYYY/MM/DD"
     time_format: str = "HH"
 
-    def snapshots(self) -> Iterator[tuple[int, Path]]:
+    def snapshots(self) -> Iterator[tuple[int, StoragePath]]:
         """The files there are with the time from which each holds, in that order.
 
         Raises InputError for a format that is none, and for a name that fits but is no date.
         """
         regex = re.compile(self._regex())
         folder = self._folder()
-        found: list[tuple[int, Path]] = []
-        for path in folder.rglob("*") if folder.is_dir() else ():
-            match = regex.fullmatch(path.as_posix())
-            if match and path.is_file():
+        found: list[tuple[int, StoragePath]] = []
+        for each in folder.list(recursive=True):
+            path = folder / each.name
+            match = None if each.is_folder else regex.fullmatch(str(path))
+            if match:
                 found.append((self._ticks(match, path), path))
         yield from sorted(found)
 
-    def _folder(self) -> Path:
+    def _folder(self) -> StoragePath:
         """The folder below which all snapshots lie."""
-        before = self.path.as_posix().split("{", 1)[0]
-        return Path(before.rpartition("/")[0] or ("/" if before.startswith("/") else "."))
+        before = str(self.path).split("{", 1)[0]
+        return storage_path(before.rpartition("/")[0] or ("/" if before.startswith("/") else "."))
 
     def _regex(self) -> str:
         result = ""
-        for piece in re.split(r"(\{\w+\})", self.path.as_posix()):
+        for piece in re.split(r"(\{\w+\})", str(self.path)):
             if piece.lower() == "{date}":
                 result += self._regex_of(self.date_format)
             elif piece.lower() == "{time}":
@@ -74,7 +76,7 @@ class PathPattern:
             for piece in pieces
         )
 
-    def _ticks(self, match: re.Match[str], path: Path) -> int:
+    def _ticks(self, match: re.Match[str], path: StoragePath) -> int:
         numbers = {name: int(text) for name, text in match.groupdict().items()}
         try:
             return ticks_of_datetime(datetime(**{"day": 1, "month": 1, **numbers}, tzinfo=UTC))

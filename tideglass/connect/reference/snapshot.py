@@ -6,7 +6,6 @@ row that cannot be read is no small loss, since every later lookup would miss it
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from tideglass.core.events import Fields, Rejected
 from tideglass.core.json_rows import compact_json
 from tideglass.core.time import BEFORE_ALL_TICKS, format_ticks
 from tideglass.core.types import ARRIVAL, OFFSET
+from tideglass.storage import StoragePath, storage_path
 
 #: What the service holds in memory at most (`asa.md` 6.3).
 MOST_BYTES = 5 * 1024**3
@@ -65,7 +65,7 @@ class FileSnapshot:
     """Rows of one file, as it was when it was found: it may not change afterwards.
 
     effective_ticks: from when the rows hold; BEFORE_ALL_TICKS if they hold for all times.
-    path: where the file is.
+    path: where the file is, as a path or URI.
     format: a name of FORMATS.
     delimiter: of CSV.
     size, modified_ns: of the file, to know it by.
@@ -82,30 +82,30 @@ class FileSnapshot:
     def found(
         cls,
         name: str,
-        path: Path,
+        path: StoragePath | Path,
         file_format: str,
         delimiter: str = ",",
         effective_ticks: int | None = None,
     ) -> FileSnapshot:
         """The file as it is now. Raises InputError if it is not there or is too large to be held."""
-        try:
-            status = os.stat(path)
-        except FileNotFoundError as error:
+        status = storage_path(path).status()
+        if status is None:
             raise InputError(
                 f"[REFERENCE_NOT_FOUND] the reference input {name!r} reads {path}, which does not exist\n"
                 f"  hint: put the file there, or name another one with --input {name}=PATH"
-            ) from error
-        if status.st_size > MOST_BYTES:
+            )
+        if status.size > MOST_BYTES:
             raise InputError(
-                f"[REFERENCE_TOO_LARGE] {path} of the reference input {name!r} has {status.st_size:,} bytes; "
+                f"[REFERENCE_TOO_LARGE] {path} of the reference input {name!r} has {status.size:,} bytes; "
                 f"every worker holds all of it in memory, so at most {MOST_BYTES:,} are read\n"
                 "  hint: leave out columns and rows the query does not need, or read it as a stream"
             )
         effective = BEFORE_ALL_TICKS if effective_ticks is None else effective_ticks
-        return cls(effective, str(path), file_format, delimiter, status.st_size, status.st_mtime_ns)
+        return cls(effective, str(path), file_format, delimiter, status.size, status.modified_ns)
 
     def read(self, name: str, fields: Fields, level: str) -> pa.Table:
-        now = FileSnapshot.found(name, Path(self.path), self.format, self.delimiter, self.effective_ticks)
+        path = storage_path(self.path)
+        now = FileSnapshot.found(name, path, self.format, self.delimiter, self.effective_ticks)
         if now != self:
             raise InputError(
                 f"[REFERENCE_CHANGED] {self.path} of the reference input {name!r} has changed since the run "
@@ -126,7 +126,8 @@ class FileSnapshot:
             import pyarrow.parquet as pq
 
             try:
-                groups = int(pq.read_metadata(self.path).num_row_groups)
+                with storage_path(self.path).open() as file:
+                    groups = int(pq.read_metadata(file).num_row_groups)
             except (pa.ArrowInvalid, OSError):
                 groups = 1  # reading it shows what is wrong
         return FilePiece(self.path, self.format, 0, groups, 0, 0, self.delimiter)
@@ -135,7 +136,7 @@ class FileSnapshot:
         """Where the first refused row is: its line, or its number in a Parquet or Avro file."""
         if FORMATS[self.format].parts in ("groups", "whole"):
             return f"{self.path}, row {refused.first_line + 1}"
-        with open(self.path, "rb") as raw:
+        with storage_path(self.path).open() as raw:
             file = Unpacked(raw, self.size) if is_compressed(self.path) else raw
             before = file.read(refused.first_line)
         line = before.count(b"\n") + 1

@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from tideglass.connect.files.output import FileOutput
 from tideglass.connect.output import Batch, OutputConnector
@@ -40,6 +39,7 @@ from tideglass.job.start.topics import TopicLookup
 from tideglass.job.work_layout import layout_changes
 from tideglass.plan.read_back import read_backs
 from tideglass.spark.checkpoint import last_batch
+from tideglass.storage import StoragePath, storage_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +210,12 @@ def _clear_outputs(
             output.withdraw(after)
 
 
-def _written_folders(directory: JobDirectory, manifest: Manifest) -> set[Path]:
+def _written_folders(directory: JobDirectory, manifest: Manifest) -> set[StoragePath]:
     """The folders the job has written to so far."""
     outputs = manifest.identity.outputs.values() if manifest.identity else ()
     paths = [words.get("path") for words in outputs]
-    return {(directory.path / path).resolve() for path in paths if path is not None}
+    base = storage_path(directory.path)
+    return {(base / path).resolve() for path in paths if path is not None}
 
 
 def _written_outputs(

@@ -26,6 +26,7 @@ from tideglass.plan.fingerprint import state_parts
 from tideglass.plan.nodes import Node, Plan, steps_read
 from tideglass.plan.topology import Topology
 from tideglass.project.settings import JobSettings, format_duration
+from tideglass.storage import StoragePath, storage_path
 
 #: Changes when state written by this version cannot be read by the one before, or the reverse.
 #: 1: state by the number of its operator. 2: by what the operator does (`plan.fingerprint`).
@@ -85,7 +86,7 @@ class Manifest:
 class Identified(Protocol):
     """An input of any kind."""
 
-    def identity(self, directory: Path) -> Mapping[str, Any]:
+    def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """What tells it from another, as JSON, for the manifest in `directory`."""
         ...
 
@@ -100,7 +101,7 @@ def identity_of(
     finished_input: bool,
 ) -> Identity:
     """The identity of a job whose directory is `directory`."""
-    topology = compiled.topology
+    topology, place = compiled.topology, storage_path(directory)
     return Identity(
         query=_hash(compiled.source.text),
         plan=plan_hash(topology),
@@ -108,13 +109,13 @@ def identity_of(
         state=state_parts(topology),
         settings=settings.of_rows(),
         key_groups=topology.key_groups,
-        inputs={name: each.identity(directory) for name, each in sorted(inputs.items())},
+        inputs={name: each.identity(place) for name, each in sorted(inputs.items())},
         schemas={
             name: {".".join(path): "" for path in needed.paths}
             | {path: type_.value for path, type_ in needed.payload_types}
             for name, needed in sorted(topology.fields.items())
         },
-        outputs={name: each.identity(directory) for name, each in sorted(outputs.items())},
+        outputs={name: each.identity(place) for name, each in sorted(outputs.items())},
         finished_input=finished_input,
     )
 

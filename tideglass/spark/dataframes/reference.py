@@ -32,6 +32,7 @@ from tideglass.core.types import Type
 from tideglass.plan.topology import LookupOp, Topology
 from tideglass.spark.dataframes.shared_snapshots import shared
 from tideglass.spark.dataframes.sql_columns import field_types
+from tideglass.storage import storage_path
 
 #: One snapshot: a static DataFrame, rows, or a file (a pattern with {date} and {time} is several).
 InlineSnapshot: TypeAlias = "DataFrame | Sequence[Row] | str | Path"
@@ -103,7 +104,7 @@ def _snapshots(
     if isinstance(data, DataFrame):
         return [TableSnapshot(effective_ticks, _collected(topology, name, data))]
     if isinstance(data, str | Path):
-        found = FileReference(ReferenceSpec(name=name, path=Path(data))).look((), None)
+        found = FileReference(ReferenceSpec(name=name, path=storage_path(data))).look((), None)
         if effective_ticks == BEFORE_ALL_TICKS:
             return found
         return [replace(each, effective_ticks=effective_ticks) for each in found]

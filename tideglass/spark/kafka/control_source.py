@@ -12,7 +12,6 @@ import pickle
 import time
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from tideglass.engine.messages import KNOWN_SNAPSHOTS, Kind, Message
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.source_offset import CONTROL_OFFSET, ControlOffset
 from tideglass.spark.wire import record_batches
+from tideglass.storage import storage_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class ControlReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         before, file = CONTROL_OFFSET.of_plain(start), self.job.replayed_file
         now_ticks = None if self.job.finished else time.time_ns() // NANOSECONDS_PER_TICK
-        replayed = before.replayed or (file is not None and Path(file).exists())
+        replayed = before.replayed or (file is not None and storage_path(file).exists())
         ended = before.ended or (self.job.ending and (file is None or replayed))
         latest = ControlOffset(ended, dict(self.job.references.find(now_ticks)), replayed)
         return start if latest == before else CONTROL_OFFSET.plain(latest)
