@@ -67,5 +67,5 @@ class Job:
         exports: where its metrics go besides the status file.
         """
         plan = plan_job(self.project, self.options)
-        with observers(JobDirectory(plan.run_directory.resolve()), exports) as found:
+        with observers(JobDirectory.at(plan.run_directory), exports) as found:
             return run(plan, watch, spark, profile=profile, observers=found.all)

@@ -95,7 +95,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def directory(project: Path) -> JobDirectory:
     found = JobDirectory.of_project(project)
-    found.path.mkdir(parents=True)
+    found.path.mkdir()
     add(found.journal, STARTED)
     write_status(found, STATUS)
     return found
@@ -194,7 +194,7 @@ def test_what_keeps_a_job_from_starting_is_shown_as_run_shows_it(project, capsys
 
 def test_start_reads_the_arguments_as_run_does(project, tmp_path, capsys):
     found = directory_of(["--once", str(project), "--run-dir", str(tmp_path / "other")])
-    assert found.path == tmp_path / "other"
+    assert found.path.local == tmp_path / "other"
     assert command("start", project, "--cores", "none") == 2
     assert "--cores" in capsys.readouterr().err
 

@@ -126,7 +126,7 @@ def test_broken_input_degrades_a_run_and_is_its_last_error(reporter: Reporter):
 def test_the_file_stop_asks_a_run_to_stop(reporter: Reporter):
     with reporter:
         reporter.running()
-        reporter.directory.stop.touch()
+        reporter.directory.stop.create(b"")
         assert reporter.stop_requested.wait(20)
         once(lambda: status_of(reporter).state is JobState.STOPPING)
     assert end_of(reporter).how is Ended.STOPPED
@@ -135,7 +135,7 @@ def test_the_file_stop_asks_a_run_to_stop(reporter: Reporter):
 
 def test_a_run_that_ends_as_soon_as_it_is_asked_has_been_stopped(reporter: Reporter):
     with reporter:
-        reporter.directory.stop.touch()
+        reporter.directory.stop.create(b"")
     assert end_of(reporter).how is Ended.STOPPED
 
 

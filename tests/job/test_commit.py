@@ -79,7 +79,7 @@ class World:
         """Spark logs a batch, runs it, has it committed and logs that."""
         checkpoint, read = self.committer.checkpoint, (number + 1) * BATCH
         for log in ("offsets", "commits"):
-            (checkpoint / log).mkdir(parents=True, exist_ok=True)
+            (checkpoint / log).mkdir()
         (checkpoint / "metadata").write_text('{"id":"x"}')
         control = json.dumps({"ended": False, "known": {}, "replayed": replayed})
         offsets = "\n".join(["v1", "{}", json.dumps({"sensor-1": {"0": read}}), control])
@@ -122,7 +122,7 @@ class World:
 
     def kept(self) -> dict[str, bytes]:
         """What is kept of the batches, by file."""
-        root = self.committer.generation
+        root = self.committer.generation.local
         files = [file for file in root.rglob("*") if file.is_file()]
         return {str(file.relative_to(root)): file.read_bytes() for file in files} | {
             "idle": self.bench.directory.idle_journal.read_bytes()

@@ -55,7 +55,7 @@ def test_samples_are_read_as_they_were_added_also_by_who_reads_meanwhile(tmp_pat
 def test_a_line_that_a_crash_has_cut_is_dropped_by_the_next_run(tmp_path: Path):
     directory = directory_in(tmp_path)
     HistoryWriter(directory).add(sample(1))
-    with directory.history.open("ab") as file:
+    with directory.history.local.open("ab") as file:
         file.write(b'{"at_ms": 3')
     assert [each.at_ms for each in read_history(directory)] == [2_000]
     HistoryWriter(directory).add(sample(2, mark=Mark.START))
@@ -66,7 +66,7 @@ def test_a_damaged_line_costs_its_own_sample_only(tmp_path: Path):
     directory = directory_in(tmp_path)
     writer = HistoryWriter(directory)
     writer.add(sample(1))
-    with directory.history.open("ab") as file:
+    with directory.history.local.open("ab") as file:
         file.write(b"\0\0\0\n")
     writer.add(sample(2))
     assert [each.at_ms for each in read_history(directory)] == [2_000, 4_000]
@@ -82,7 +82,7 @@ def test_a_day_of_samples_is_bounded_and_density_falls_with_age(
     samples = 43_200 // 20
     for number in range(samples):
         writer.add(sample(number, mark=Mark.START if number == 0 else None))
-        assert directory.history.stat().st_size <= 40_000
+        assert directory.history.status().size <= 40_000
     kept = [each.at_ms // 2_000 for each in read_history(directory)]
     assert kept[0] == 0, "the start of the run"
     assert kept[-10:] == list(range(samples - 10, samples)), "the newest are dense"
@@ -101,7 +101,7 @@ def test_even_starts_and_ends_are_dropped_where_there_is_nothing_else(
         writer.add(sample(number, mark=Mark.START if number % 2 else Mark.END))
     kept = read_history(directory_in(tmp_path))
     assert kept[-1].at_ms == 199 * 2_000
-    assert directory_in(tmp_path).history.stat().st_size <= 4_000
+    assert directory_in(tmp_path).history.status().size <= 4_000
 
 
 def test_of_very_many_partitions_a_sample_has_the_quartiles_only():
@@ -130,4 +130,4 @@ def test_jobs_to_look_at_are_as_a_run_leaves_them(tmp_path: Path):
         assert status is not None
         assert status.catching_up is not None
         assert status.rows == {"counts": 0, "heavy": 0}
-    assert directory.history.stat().st_size < MOST_BYTES
+    assert directory.history.status().size < MOST_BYTES

@@ -82,7 +82,7 @@ def test_a_lock_given_back_can_be_taken_again(directory: JobDirectory):
 
 
 def test_a_holder_on_another_machine_counts_while_it_shows_life(directory: JobDirectory):
-    directory.path.mkdir(parents=True)
+    directory.path.mkdir()
     directory.lock.write_text(json.dumps({"pid": 7, "host": "elsewhere", "since_seconds": 0}))
     directory.status.write_text("{}")
     with pytest.raises(StateError, match="process 7 on elsewhere, since 1970-01-01"):

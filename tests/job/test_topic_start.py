@@ -338,7 +338,7 @@ def test_files_beside_a_topic_are_gone_on_with_where_they_were_when_its_last_row
     started(bench, answer(WHOLE), starting="earliest", more=folder)
     leave(bench, {"0": 70}, {"0": 520})
     generation = bench.directory.generation(1)
-    (generation / "checkpoint" / "offsets").mkdir(parents=True)
+    (generation / "checkpoint" / "offsets").mkdir()
     for batch, pieces in ((4, every[:2]), (5, every)):
         state = {"number": 0, "position": pieces, "since_ms": 0, "ended": False}
         own = {"batch": batch, "final": False, "inputs": {"more": {"0": state}}, "at_ms": 0}

@@ -146,7 +146,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.directory = JobDirectory.of_project(self.folder)
-        self.directory.path.mkdir(parents=True, exist_ok=True)
+        self.directory.path.mkdir()
         self.ending = False
         self.read_plan = self.begin()
         self.state = self.directory.generation(self.read_plan.plan.generation)

@@ -118,7 +118,7 @@ def test_a_run_stopped_before_its_first_batch_has_stopped_and_the_next_begins_th
 ) -> None:
     project = with_events(OnDisk(tmp_path / "job", spark))
     directory = JobDirectory.of_project(project.folder)
-    stopped = run(project.job(once=once), None, spark, on_start=lambda _: directory.stop.touch())
+    stopped = run(project.job(once=once), None, spark, on_start=lambda _: directory.stop.create(b""))
     assert stopped.events == 0
     assert project.files() == {}
     project.run()

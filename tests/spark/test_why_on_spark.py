@@ -49,7 +49,7 @@ def under_way(project: OnDisk) -> Generator[JobDirectory]:
     try:
         yield directory
     finally:
-        directory.stop.touch()
+        directory.stop.create(b"")
         thread.join()
 
 

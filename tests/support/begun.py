@@ -37,7 +37,7 @@ class Bench:
         self.folder = folder
         make_project(folder)
         self.directory = JobDirectory.of_project(folder)
-        self.directory.path.mkdir(parents=True)  # the lock does, which is not under test here
+        self.directory.path.mkdir()  # the lock does, which is not under test here
         self.query(QUERY)
 
     def query(self, text: str) -> None:
@@ -55,7 +55,7 @@ class Bench:
         """What Spark would have left of a finished run: a checkpoint with a batch that is done."""
         checkpoint = self.directory.generation(generation) / "checkpoint"
         for name in ("commits", "offsets"):
-            (checkpoint / name).mkdir(parents=True)
+            (checkpoint / name).mkdir()
             for batch in (3, 4):
                 offset = json.dumps({"batch": batch + 1, "final": batch == 4, "inputs": {}, "at_ms": 0})
                 body = "v1\n{}" if name == "commits" else f"v1\n{{}}\n{offset}"
@@ -65,6 +65,6 @@ class Bench:
 
     def everything(self) -> dict[str, bytes]:
         """Every file in the job directory and the outputs."""
-        roots = [self.directory.path, self.folder / "LocalRunOutputs"]
+        roots = [self.directory.path.local, self.folder / "LocalRunOutputs"]
         files = [file for root in roots for file in root.rglob("*") if file.is_file()]
         return {str(file): file.read_bytes() for file in files}

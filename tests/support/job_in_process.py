@@ -222,7 +222,7 @@ class RunInProcess:
         raise_failure(found)
         self.committer.commit(self.number, found)
         commits = self.committer.checkpoint / "commits"
-        commits.mkdir(parents=True, exist_ok=True)
+        commits.mkdir()
         (commits / str(self.number)).write_text("v1\n{}")
         self.offset, self.number = end, self.number + 1
         return True
@@ -247,7 +247,7 @@ class RunInProcess:
     def _log(self, end: dict[str, Any]) -> None:
         """What Spark would have logged before the batch."""
         offsets = self.committer.checkpoint / "offsets"
-        offsets.mkdir(parents=True, exist_ok=True)
+        offsets.mkdir()
         (self.committer.checkpoint / "metadata").write_text('{"id":"x"}')
         (offsets / str(self.number)).write_text(f"v1\n{{}}\n{json.dumps(end)}")
 

@@ -289,7 +289,7 @@ def make_project(folder: Path) -> JobDirectory:
     (folder / "tollbooth.asaql").write_text(QUERY)
     (folder / "JobConfig.json").write_text(SETTINGS)
     directory = JobDirectory.of_project(folder)
-    directory.path.mkdir(parents=True, exist_ok=True)
+    directory.path.mkdir()
     return directory
 
 
@@ -341,7 +341,7 @@ def dead_job(folder: Path, scene: Scene = Scene(), now_ms: int | None = None) ->
     with RunLock(directory):
         held = directory.lock.read_bytes()
         write_run(directory, scene, (time.time_ns() // 1_000_000 if now_ms is None else now_ms) - 300_000)
-    directory.lock.write_bytes(held)  # a lock that is let go of is empty
+    directory.lock.write(held)  # a lock that is let go of is empty
     return directory
 
 

@@ -23,15 +23,26 @@ ProjectArgument = Annotated[
 AllowOutsideOption = Annotated[
     bool, typer.Option("--allow-outside", help="The project may name files outside of its folder.")
 ]
-RunDirOption = Annotated[Path | None, typer.Option(help="Where checkpoint and log live.")]
+RunDirOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER", help="Where checkpoint and journals are: a folder, or a URI as Spark reads it."
+    ),
+]
 
 
-def job_directory(project: Path, run_dir: Path | None) -> JobDirectory:
-    """The directory of a project's job. Raises ProjectError when there is no such project."""
+def job_directory(project: Path, run_dir: str | None) -> JobDirectory:
+    """The directory that is named, else that of a project's job.
+
+    Raises ProjectError when neither is there to look at.
+    """
     from tideglass.job.directory import JobDirectory
+
+    if run_dir is not None:
+        return JobDirectory.at(run_dir)
     from tideglass.project.listing import project_entry
 
-    return JobDirectory.of_project(project_entry(project).folder, run_dir)
+    return JobDirectory.of_project(project_entry(project).folder)
 
 
 def print_lines(lines: Iterable[str]) -> None:

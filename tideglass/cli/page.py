@@ -43,9 +43,7 @@ _PLACE = re.compile(r"(?:(?P<host>[^\s:]+|\[[0-9a-fA-F:]+\]):)?(?P<port>\d+)")
 
 
 def page(
-    path: Annotated[
-        Path, typer.Argument(help="A project, a job directory, or a folder of many jobs.")
-    ] = Path("."),
+    path: Annotated[str, typer.Argument(help="A project, a job directory, or a folder of many jobs.")] = ".",
     port: PortOption = DEFAULT_PORT,
     host: HostOption = "127.0.0.1",
     token: TokenOption = None,
@@ -64,7 +62,7 @@ def page(
     server.serve()
 
 
-def job_table(path: Path, run_dir: Path | None) -> JobTable:
+def job_table(path: str, run_dir: str | None) -> JobTable:
     """The jobs a path names: one that is a project or a job directory, else all below a folder.
 
     Raises ProjectError for a path that is nothing of that.
@@ -74,13 +72,13 @@ def job_table(path: Path, run_dir: Path | None) -> JobTable:
     from tideglass.page.job_table import JobTable, is_job_directory
 
     if run_dir is None and is_job_directory(path):
-        return JobTable(directory=JobDirectory(path.resolve()))
+        return JobTable(directory=JobDirectory.at(path))
     try:
-        return JobTable(directory=job_directory(path, run_dir))
+        return JobTable(directory=job_directory(Path(path), run_dir))
     except ProjectError:
-        if run_dir is not None or not path.is_dir():
+        if run_dir is not None or not Path(path).is_dir():
             raise
-    return JobTable(root=path.resolve())
+    return JobTable(root=Path(path).resolve())
 
 
 def run_address(place: str) -> Address:

@@ -163,7 +163,7 @@ def run(
         console.print(warning.render(loaded.query), style="yellow", markup=False)
     profile = Profile(job.compiled.topology) if profiled else None
     exports = Exports(metrics_port, metrics_host, metrics_file)
-    directory = JobDirectory(job.run_directory.resolve())
+    directory = JobDirectory.at(job.run_directory)
     with served or nullcontext(), observers(directory, exports) as found:
         if served is not None:
             console.print(f"page: {served.url}", markup=False, soft_wrap=True)
@@ -180,7 +180,7 @@ def run(
     if profile is not None:
         for table in profile_tables(profile):
             console.print(table)
-        path = job.run_directory / "profile.json"
+        path = directory.profile
         profile.write(path)
         console.print(f"profile in {path}", markup=False)
 

@@ -38,9 +38,7 @@ def directory_of(arguments: Sequence[str]) -> JobDirectory:
     parser = typer.Typer(add_completion=False)
     parser.command()(run.run)
     parameters: dict[str, Any] = typer.main.get_command(parser).make_context("start", list(arguments)).params
-    return job_directory(
-        Path(parameters["project"]), Path(parameters["run_dir"]) if parameters["run_dir"] else None
-    )
+    return job_directory(Path(parameters["project"]), parameters["run_dir"])
 
 
 def launch(arguments: Sequence[str], folder: Path) -> None:
@@ -55,7 +53,8 @@ def launch(arguments: Sequence[str], folder: Path) -> None:
     holder = running(directory)
     if holder is not None:
         raise StateError(f"the job runs already: {holder.words}\n  hint: `tideglass restart` starts it anew")
-    directory.path.mkdir(parents=True, exist_ok=True)
+    directory.path.mkdir()
+    directory.logs.mkdir(parents=True, exist_ok=True)
     with directory.log.open("ab") as log:
         began = log.tell()
         process = subprocess.Popen(

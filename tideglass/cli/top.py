@@ -14,11 +14,10 @@ def top(project: ProjectArgument = Path("."), run_dir: RunDirOption = None) -> N
     It is read from the job directory every two seconds; q leaves, ? shows the keys.
     """
     from tideglass.core.errors import TideglassError
-    from tideglass.job.directory import JobDirectory
     from tideglass.terminal.job_snapshot import read_snapshot
 
     # A directory that is named needs no project.
-    directory = JobDirectory(run_dir.resolve()) if run_dir is not None else job_directory(project, None)
+    directory = job_directory(project, run_dir)
     first = read_snapshot(directory)
     if first is None:
         raise TideglassError(f"no job has run in {directory.path}\n  hint: tideglass run or tideglass start")

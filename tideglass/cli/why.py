@@ -13,7 +13,6 @@ from tideglass.cli.status import JsonOption
 
 if TYPE_CHECKING:
     from tideglass.job.diagnosis.finding import Diagnosis, Finding
-    from tideglass.job.directory import JobDirectory
 
 #: The exit code where something was found that somebody should look at.
 FOUND = 1
@@ -33,7 +32,7 @@ def why(
 
     if run_dir is not None and output is None and not project.exists():
         project, output = Path("."), str(project)  # `tideglass why --run-dir DIR OUTPUT`
-    directory = _directory(project, run_dir)
+    directory = job_directory(project, run_dir)
     found = diagnose_directory(directory, query=_query(project))
     if output is not None:
         known = [each.output for each in found.next_rows]
@@ -46,13 +45,6 @@ def why(
         print_lines(why_lines(found))
     if not found.healthy:
         raise typer.Exit(FOUND)
-
-
-def _directory(project: Path, run_dir: Path | None) -> JobDirectory:
-    """The job directory; one that is named needs no project."""
-    from tideglass.job.directory import JobDirectory
-
-    return JobDirectory(run_dir.resolve()) if run_dir is not None else job_directory(project, None)
 
 
 def _query(project: Path) -> str | None:

@@ -34,7 +34,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from tideglass.connect.output import Batch
 from tideglass.connect.source import StreamInput
@@ -63,6 +62,7 @@ from tideglass.job.report.catch_up import sizes, there_now
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
 from tideglass.job.report.reporter import Reporter
+from tideglass.storage import StoragePath
 
 #: Called after every batch: its number, its rows, and the metrics so far.
 Watch = Callable[[int, BatchRows, Metrics], None]
@@ -114,12 +114,12 @@ class Committer:
         return committer
 
     @property
-    def generation(self) -> Path:
+    def generation(self) -> StoragePath:
         """The directory of the generation the run belongs to."""
         return self.reporter.directory.generation(self.reporter.setup.plan.generation)
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> StoragePath:
         """The directory of Spark's checkpoint."""
         return self.generation / "checkpoint"
 

@@ -20,7 +20,7 @@ from tideglass.core.documents import Document
 from tideglass.core.errors import StateError
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lease import DirectoryLease, read_lease
-from tideglass.storage import StoragePath, storage_path
+from tideglass.storage import StoragePath
 
 #: A run writes its status every two seconds; one that has not for so long is taken for dead.
 STALE_SECONDS = 60.0
@@ -60,7 +60,7 @@ class RunLock:
 
     def __enter__(self) -> RunLock:
         """Raises StateError naming the run that holds the lock."""
-        place = storage_path(self.directory.lock)
+        place = self.directory.lock
         if place.is_local:
             self._lock(place.local)
         else:
@@ -124,7 +124,7 @@ def _taken(file: int) -> bool:
 
 def running(directory: JobDirectory) -> Holder | None:
     """Who runs in a job directory now; None when nobody does. Locks nothing, changes nothing."""
-    place = storage_path(directory.lock)
+    place = directory.lock
     if not place.is_local:
         return _leaseholder(place)
     try:
@@ -154,14 +154,14 @@ def _leaseholder(place: StoragePath) -> Holder | None:
 def holder(directory: JobDirectory) -> Holder | None:
     """Who holds the lock, or held it last and was killed; None for nobody."""
     try:
-        return _DOCUMENT.of_text(storage_path(directory.lock).read_bytes())
+        return _DOCUMENT.of_text(directory.lock.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
 
 
 def _shows_life(directory: JobDirectory) -> bool:
     try:
-        return time.time() - storage_path(directory.status).local.stat().st_mtime < STALE_SECONDS
+        return time.time() - directory.status.local.stat().st_mtime < STALE_SECONDS
     except FileNotFoundError:
         return False
 

@@ -16,7 +16,7 @@ from tideglass.job.work_layout import Layout
 from tideglass.project.input_option import InputOption, named_place
 from tideglass.project.settings import JobSettings
 from tideglass.spark.executors import Executors, this_machine
-from tideglass.storage import StoragePath
+from tideglass.storage import AnyPath, StoragePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class RunOptions:
     )
     outputs: Mapping[str, str] = field(default_factory=dict[str, str])
     once: bool = False
-    run_directory: Path | None = None
+    run_directory: AnyPath | None = None
     fresh: bool = False
     overwrite: bool = False
     cores: int | None = None
@@ -101,7 +101,7 @@ class JobPlan:
     settings: JobSettings
     inputs: Mapping[str, StreamInput]
     outputs: Mapping[str, OutputConnector]
-    run_directory: Path
+    run_directory: AnyPath
     options: RunOptions
     references: Mapping[str, ReferenceSpec] = field(default_factory=dict[str, ReferenceSpec])
     topics: Mapping[str, TopicInput] = field(default_factory=dict[str, TopicInput])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tideglass.core.errors import TideglassError
@@ -29,6 +28,7 @@ from tideglass.job.report.run_journal import RunStart
 from tideglass.job.report.run_view import RunView
 from tideglass.job.start.begin import begin
 from tideglass.job.start.integrity import state_problem
+from tideglass.storage import StoragePath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +58,7 @@ def run(
     EvaluationError when a row fails the query, and TideglassError for whatever else goes wrong. What was
     committed before stays, and the next run goes on after it.
     """
-    directory = JobDirectory(job.run_directory.resolve())
+    directory = JobDirectory.at(job.run_directory)
     host, metrics = SparkHost(job, directory, spark), Metrics()
     with RunLock(directory) as lock:
         directory.stop.unlink(missing_ok=True)  # it was for another run
@@ -94,7 +94,7 @@ def run(
 
 
 @contextmanager
-def _naming_damage(checkpoint: Path) -> Generator[None]:
+def _naming_damage(checkpoint: StoragePath) -> Generator[None]:
     """Where Spark stops for damaged state, raise the StateError that names the file."""
     try:
         yield

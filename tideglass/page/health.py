@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tideglass.core.errors import StorageError
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import STALE_SECONDS
 from tideglass.job.report.status import JobState, read_status
@@ -69,6 +70,7 @@ def health_answer(checks: Sequence[Check], *, named: bool) -> tuple[int, dict[st
 
 def _written_seconds(run: JobDirectory) -> float:
     try:
-        return run.status.stat().st_mtime
-    except OSError:
+        found = run.status.status()
+    except (OSError, StorageError):
         return 0.0
+    return 0.0 if found is None else found.modified_ns / 1e9

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tideglass.job.directory import JobDirectory
+from tideglass.storage import AnyPath, storage_path
 
 #: A folder is looked through again after so long, so that a new job shows.
 _RENEW_SECONDS = 5.0
@@ -47,9 +48,9 @@ class JobTable:
         return self._found
 
 
-def is_job_directory(folder: Path) -> bool:
+def is_job_directory(folder: AnyPath) -> bool:
     """Whether a run has left its status or its journal there."""
-    directory = JobDirectory(folder)
+    directory = JobDirectory(storage_path(folder))
     return directory.status.is_file() or directory.journal.is_file()
 
 
@@ -59,7 +60,7 @@ def job_directories(root: Path) -> Iterator[JobDirectory]:
         here = Path(path)
         if is_job_directory(here):
             folders.clear()
-            yield JobDirectory(here)
+            yield JobDirectory.at(here)
         elif len(here.relative_to(root).parts) >= _DEEPEST or seen > _MOST_FOLDERS:
             folders.clear()
         else:

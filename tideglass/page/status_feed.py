@@ -6,7 +6,6 @@ One task looks at the files for all listeners of all jobs, and runs only while t
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
@@ -26,17 +25,17 @@ HEARTBEAT_SECONDS = 10.0
 #: A page has one; more than these are a mistake or an attack.
 MOST_LISTENERS = 100
 
-#: What a status depends on: of the file its number, size and time; whether a process runs the job; whether
+#: What a status depends on: of the file its version; whether a process runs the job; whether
 #: it is asked to stop. None: there is no file.
-Signature = tuple[int, int, int, bool, bool] | None
+Signature = tuple[str, bool, bool] | None
 
 
 def signature_of(directory: JobDirectory) -> Signature:
     """Changes whenever the status of the job does."""
     try:
-        found = os.stat(directory.status)
+        found = directory.status.status()
         asked = directory.stop.exists()
-        return found.st_ino, found.st_size, found.st_mtime_ns, is_alive(directory), asked
+        return None if found is None else (found.version, is_alive(directory), asked)
     except OSError:
         return None
 
@@ -67,7 +66,7 @@ class StatusCache:
         if known.body is None:
             if known.status is None:
                 raise no_status()
-            alive = known.signature is not None and known.signature[3]
+            alive = known.signature is not None and known.signature[1]
             known.body = body_of(shown_status(known.status, alive=alive))
         return b'{"now_ms":%.3f,' % now_ms() + known.body[1:]
 

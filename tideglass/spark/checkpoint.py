@@ -9,29 +9,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 from tideglass.core.documents import of_plain
-from tideglass.core.durable import hadoop_checksums, replace_file
+from tideglass.core.durable import hadoop_checksums
 from tideglass.spark.source_offset import CONTROL_OFFSET, SOURCE_OFFSET, ControlOffset, SourceOffset
+from tideglass.storage import AnyPath, StoragePath, storage_path
 
 #: What Spark writes for a source that has no offset yet.
 _NONE_YET = "-"
 _SCHEMAS = "_stateSchema"
-_METADATA = "state/*/_metadata/v2/[0-9]*"
 
 
-def last_batch(checkpoint: Path) -> int | None:
+def last_batch(checkpoint: AnyPath) -> int | None:
     """The last batch that is wholly done, from Spark's log of commits; None when there is none.
 
-    >>> last_batch(Path("nowhere"))
+    >>> last_batch("nowhere")
     """
-    done = [int(file.name) for file in (checkpoint / "commits").glob("*") if file.name.isdigit()]
+    done = [int(file.name) for file in (storage_path(checkpoint) / "commits").list() if file.name.isdigit()]
     return max(done, default=None)
 
 
-def source_offset(checkpoint: Path, batch: int) -> SourceOffset:
+def source_offset(checkpoint: AnyPath, batch: int) -> SourceOffset:
     """The offset of the job's own source at the end of a batch.
 
     Raises LookupError where the log has none, OSError and ValueError where it cannot be read.
@@ -43,7 +42,7 @@ def source_offset(checkpoint: Path, batch: int) -> SourceOffset:
     raise LookupError(f"batch {batch} has no offset of the job's own source")
 
 
-def topic_offsets(checkpoint: Path, batch: int, topics: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+def topic_offsets(checkpoint: AnyPath, batch: int, topics: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
     """Per topic and partition, the first message that is not read at the end of a batch.
 
     topics: in the order of the query. A topic of which Spark knows no offset yet is left out.
@@ -52,15 +51,15 @@ def topic_offsets(checkpoint: Path, batch: int, topics: Sequence[str]) -> Mappin
     return {name: _partition_offsets(line) for name, line in logged if line != _NONE_YET}
 
 
-def control_offset(checkpoint: Path, batch: int, topics: int) -> ControlOffset:
+def control_offset(checkpoint: AnyPath, batch: int, topics: int) -> ControlOffset:
     """The control messages to ingresses up to the end of a batch, from the source after the topics."""
     line = _logged(checkpoint, batch)[topics]
     return ControlOffset() if line == _NONE_YET else CONTROL_OFFSET.of_plain(json.loads(line))
 
 
-def _logged(checkpoint: Path, batch: int) -> list[str]:
+def _logged(checkpoint: AnyPath, batch: int) -> list[str]:
     """The offset of every source as Spark has logged it."""
-    return (checkpoint / "offsets" / str(batch)).read_text().splitlines()[2:]
+    return (storage_path(checkpoint) / "offsets" / str(batch)).read_text().splitlines()[2:]
 
 
 def _partition_offsets(line: str) -> dict[str, int]:
@@ -69,28 +68,38 @@ def _partition_offsets(line: str) -> dict[str, int]:
     return {partition: offset for of_topic in of_topics.values() for partition, offset in of_topic.items()}
 
 
-def relocate(checkpoint: Path) -> int:
-    """Make a checkpoint on a local disk name its own directory; returns how many files named another.
+def relocate(checkpoint: AnyPath) -> int:
+    """Make a checkpoint name its own directory; returns how many files named another.
 
-    >>> relocate(Path("nowhere"))
+    >>> relocate("nowhere")
     0
     """
-    return sum(_relocate(file, checkpoint) for file in checkpoint.glob(_METADATA))
+    return sum(_relocate(file, storage_path(checkpoint)) for file in operator_metadata(checkpoint))
 
 
-def has_timers(checkpoint: Path) -> bool | None:
+def has_timers(checkpoint: AnyPath) -> bool | None:
     """Whether the query of the checkpoint has timers, which Spark lets nobody change.
 
     None: no query has.
 
-    >>> has_timers(Path("nowhere"))
+    >>> has_timers("nowhere")
     """
-    found = [json.loads(file.read_text().partition("\n")[2]) for file in checkpoint.glob(_METADATA)]
+    found = [json.loads(file.read_text().partition("\n")[2]) for file in operator_metadata(checkpoint)]
     modes = [json.loads(each["operatorPropertiesJson"])["timeMode"] for each in found]
     return "ProcessingTime" in modes if modes else None
 
 
-def _relocate(file: Path, checkpoint: Path) -> bool:
+def operator_metadata(checkpoint: AnyPath) -> list[StoragePath]:
+    """The files with the metadata of the stateful operators, by name."""
+    state = storage_path(checkpoint) / "state"
+    found: list[StoragePath] = []
+    for operator in state.list():  # what is below may be large
+        folder = state / operator.name / "_metadata" / "v2"
+        found += [folder / each.name for each in folder.list() if each.name[0].isdigit()]
+    return found
+
+
+def _relocate(file: StoragePath, checkpoint: StoragePath) -> bool:
     version, _, body = file.read_text().partition("\n")
     metadata: dict[str, Any] = json.loads(body)
     operator = file.parents[2].name
@@ -103,11 +112,13 @@ def _relocate(file: Path, checkpoint: Path) -> bool:
     body = f"{version}\n{json.dumps(metadata, separators=(',', ':'))}".encode()
     checksums = file.with_name(f".{file.name}.crc")
     checksums.unlink(missing_ok=True)  # of the text before; without any the file is read as it is
-    replace_file(file, body)
-    replace_file(checksums, hadoop_checksums(body))
+    file.write(body)
+    if file.is_local:  # Hadoop has checksums beside its files on disks only
+        checksums.write(hadoop_checksums(body))
     return True
 
 
-def _here(path: str, checkpoint: Path, operator: str) -> str:
+def _here(path: str, checkpoint: StoragePath, operator: str) -> str:
     _, found, rest = path.rpartition(f"/state/{operator}/{_SCHEMAS}/")
-    return f"file:{checkpoint.resolve()}/state/{operator}/{_SCHEMAS}/{rest}" if found else path
+    here = f"file:{checkpoint.resolve()}" if checkpoint.is_local else str(checkpoint)
+    return f"{here}/state/{operator}/{_SCHEMAS}/{rest}" if found else path

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 from pyspark.errors import StreamingQueryException
@@ -26,6 +25,7 @@ from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
 from tideglass.spark.session.page_link import describe_batch
 from tideglass.spark.session.planners import end_planners
 from tideglass.spark.session.spark_session import LOCAL_CHECKPOINTS
+from tideglass.storage import storage_path
 
 #: What the driver does with the messages of a batch. May run again for the same batch after a crash.
 Commit = Callable[[int, list[Message]], None]
@@ -123,9 +123,12 @@ def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Co
 def configure(spark: SparkSession, topology: Topology, options: QueryOptions) -> None:
     """Settings of the session that depend on the job."""
     spark.conf.set("spark.sql.shuffle.partitions", str(topology.key_groups))
-    if "://" not in options.checkpoint:
+    checkpoint = storage_path(options.checkpoint)
+    if checkpoint.is_local:
         spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", LOCAL_CHECKPOINTS)
-        relocate(Path(options.checkpoint))
+    else:
+        spark.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
+    relocate(checkpoint)
 
 
 def source_of(spark: SparkSession, job: SourceJob) -> DataFrame:
@@ -141,7 +144,7 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
         nonlocal planned
-        if Path(options.stop_file).exists():
+        if storage_path(options.stop_file).exists():
             raise StopAsked
         if options.fence is not None:
             options.fence()

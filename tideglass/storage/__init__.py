@@ -8,6 +8,6 @@ so the same text serves Spark's checkpoint.
 
 from tideglass.storage.file_system import FileStatus, FileSystem
 from tideglass.storage.storage_options import StorageOptions
-from tideglass.storage.storage_path import StoragePath, storage_path
+from tideglass.storage.storage_path import AnyPath, StoragePath, storage_path
 
-__all__ = ["FileStatus", "FileSystem", "StorageOptions", "StoragePath", "storage_path"]
+__all__ = ["AnyPath", "FileStatus", "FileSystem", "StorageOptions", "StoragePath", "storage_path"]

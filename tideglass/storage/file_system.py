@@ -70,6 +70,10 @@ class FileSystem(Protocol):
         """Add lines to a file, or make it. lines: without their line ends."""
         ...
 
+    def append(self, path: str, body: bytes) -> None:
+        """Add to a file, or make it; what is for people, so nobody waits for the disk."""
+        ...
+
     def list(self, folder: str, *, recursive: bool = False) -> Sequence[FileStatus]:
         """What is in a folder, by name; nothing if there is no such folder.
 

@@ -77,6 +77,13 @@ class LocalFileSystem:
     def append_lines(self, path: str, lines: Iterable[str]) -> None:
         durable.append_lines(Path(path), lines)
 
+    def append(self, path: str, body: bytes) -> None:
+        try:
+            _append(path, body)
+        except FileNotFoundError:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            _append(path, body)
+
     def list(self, folder: str, *, recursive: bool = False) -> list[FileStatus]:
         found = list(_statuses(Path(folder), "", recursive))
         return sorted(found, key=lambda each: each.name)
@@ -106,6 +113,11 @@ class LocalFileSystem:
 
 #: The disks of this machine; there is nothing to tell two of these apart.
 LOCAL = LocalFileSystem()
+
+
+def _append(path: str, body: bytes) -> None:
+    with Path(path).open("ab") as file:
+        file.write(body)
 
 
 def _statuses(folder: Path, prefix: str, recursive: bool) -> Generator[FileStatus]:

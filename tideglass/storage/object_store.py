@@ -6,7 +6,7 @@ import io
 import os
 import re
 import tempfile
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import lru_cache
@@ -136,13 +136,19 @@ class ObjectFileSystem:
         return True
 
     def append_lines(self, path: str, lines: Iterable[str]) -> None:
+        added = "".join(f"{line}\n" for line in lines).encode()
+        self._extend(path, lambda body: body[: body.rfind(b"\n") + 1] + added)
+
+    def append(self, path: str, body: bytes) -> None:
+        self._extend(path, lambda before: before + body)
+
+    def _extend(self, path: str, extended: Callable[[bytes], bytes]) -> None:
         """Read, add, and write if the file is still the one that was read: an object cannot grow.
 
-        A file that many lines go to is to be bounded by whoever writes it, or be one of several.
+        A file that much is added to is to be bounded by whoever writes it.
         """
         import obstore
 
-        added = "".join(f"{line}\n" for line in lines).encode()
         for _ in range(_APPEND_ATTEMPTS):
             with self._translated(path):
                 try:
@@ -152,7 +158,7 @@ class ObjectFileSystem:
                     if _has_no_container(error):
                         raise
                     body, version = b"", ""
-            whole = body[: body.rfind(b"\n") + 1] + added
+            whole = extended(body)
             if self.replace_if(path, whole, version) if version else self.create(path, whole):
                 return
         raise StorageError(f"[STORAGE_BUSY] {self._shown(path)} is written by other processes all the time")

@@ -71,6 +71,11 @@ class StoragePath:
         return PurePosixPath(self.path).suffix
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the path, before them the root of its file system."""
+        return Path(self.uri).parts if self.is_local else (self._root, *PurePosixPath(self.path).parts)
+
+    @property
     def parent(self) -> StoragePath:
         if self.is_local:
             return StoragePath(str(Path(self.uri).parent))
@@ -153,6 +158,10 @@ class StoragePath:
     def read_bytes(self) -> bytes:
         return self.file_system.read(self.path)
 
+    def write_text(self, text: str) -> None:
+        """Replace the content, or make the file; nobody waits for the disk."""
+        self.write(text.encode(), synced=False)
+
     def read_text(self, encoding: str = "utf-8") -> str:
         """Raises UnicodeDecodeError for a file that is no text."""
         return self.read_bytes().decode(encoding)
@@ -191,6 +200,10 @@ class StoragePath:
     def append_lines(self, lines: Iterable[str]) -> None:
         """Add lines, each without its line end; missing folders are made."""
         self.file_system.append_lines(self.path, lines)
+
+    def append(self, body: bytes) -> None:
+        """Add to the file, or make it; nobody waits for the disk."""
+        self.file_system.append(self.path, body)
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the file. Raises FileNotFoundError if there is none and that is not `missing_ok`."""
@@ -238,7 +251,11 @@ class StoragePath:
         return "/".join(self.uri.split("/", 3)[:3])
 
 
-def storage_path(place: str | Path | StoragePath) -> StoragePath:
+#: What a user or a test names a file by.
+AnyPath = str | Path | StoragePath
+
+
+def storage_path(place: AnyPath) -> StoragePath:
     """The path a user means: a URI as Spark reads it, or a path of this machine.
 
     Raises StorageError for a URI of a kind that is not supported.

@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from tideglass.job.report.status import ErrorStatus, JobState, Status
+from tideglass.storage import AnyPath, storage_path
 from tideglass.telemetry.rotated_lines import RotatedLines
 from tideglass.telemetry.samples import unix_seconds
 
@@ -77,9 +77,9 @@ class DiagnosticLog:
     """
 
     def __init__(
-        self, path: Path, period_seconds: float = PERIOD_SECONDS, most_bytes: int = MOST_BYTES
+        self, path: AnyPath, period_seconds: float = PERIOD_SECONDS, most_bytes: int = MOST_BYTES
     ) -> None:
-        self._file = RotatedLines(path, most_bytes)
+        self._file = RotatedLines(storage_path(path), most_bytes)
         self._period_seconds = period_seconds
         self._period_began: float | None = None
         self._known: dict[tuple[str, str, str], int] = {}

@@ -14,6 +14,7 @@ from typing import Any
 
 from tideglass.core.errors import TideglassError
 from tideglass.job.report.status import JobState, Status
+from tideglass.storage import storage_path
 from tideglass.telemetry.catalogue import JOB_LABEL
 from tideglass.telemetry.rotated_lines import RotatedLines
 from tideglass.telemetry.samples import samples, unix_seconds
@@ -45,7 +46,7 @@ class JsonLines:
     def __init__(
         self, path: Path, interval_seconds: float = INTERVAL_SECONDS, most_bytes: int = MOST_BYTES
     ) -> None:
-        self._file = RotatedLines(path, most_bytes)
+        self._file = RotatedLines(storage_path(path), most_bytes)
         self._interval_seconds = interval_seconds
         self._written_seconds: dict[str, float] = {}
 

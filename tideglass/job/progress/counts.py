@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from tideglass.core.documents import Document
-from tideglass.core.durable import replace_file
 from tideglass.core.errors import REBUILD, damaged
 from tideglass.engine.reports import StageReport
+from tideglass.storage import AnyPath, storage_path
 
 #: In the directory of a generation, what its `Counts` are.
 COUNTS = "counts.json"
@@ -37,12 +36,12 @@ class Counts:
     stages: Mapping[str, StageReport] = field(default_factory=dict[str, StageReport])
 
     @staticmethod
-    def load(generation: Path) -> Counts:
+    def load(generation: AnyPath) -> Counts:
         """What `save` wrote; nothing where it wrote nothing. Raises StateError for what is none.
 
         An earlier version wrote none: what it gave is not counted.
         """
-        path = generation / COUNTS
+        path = storage_path(generation) / COUNTS
         try:
             return _DOCUMENT.of_text(path.read_bytes())
         except FileNotFoundError:
@@ -50,8 +49,8 @@ class Counts:
         except ValueError as error:
             raise damaged(path, f"does not say how many rows were given ({error})", REBUILD) from error
 
-    def save(self, generation: Path) -> None:
-        replace_file(generation / COUNTS, _DOCUMENT.text(self).encode())
+    def save(self, generation: AnyPath) -> None:
+        (storage_path(generation) / COUNTS).write(_DOCUMENT.text(self).encode())
 
     def after(self, batch: int, rows: Mapping[str, int], reports: Iterable[StageReport]) -> Counts:
         """The counts after one more batch, or after the last one once more.

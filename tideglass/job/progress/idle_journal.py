@@ -8,14 +8,13 @@ arrived no earlier than estimated, an idle period has changed nothing and is for
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeAlias
 
 from tideglass.core.documents import Document
-from tideglass.core.durable import append_lines, read_lines, replace_file
 from tideglass.core.errors import FRESH, damaged
 from tideglass.ingress.idle_periods import IdlePeriod
 from tideglass.ingress.reports import PartitionReport
+from tideglass.storage import StoragePath, storage_path
 
 #: An input and one of its partitions, by their names.
 Place: TypeAlias = tuple[str, str]
@@ -46,10 +45,13 @@ _DOCUMENT = Document(IdleEntry)
 class IdleJournal:
     """The journal in the file `path`."""
 
-    path: Path
+    path: StoragePath
     _until_ticks: dict[Place, dict[int, int]] = field(default_factory=dict[Place, dict[int, int]])
     _loaded: bool = False
     _most_bytes: int = LONGEST_BYTES
+
+    def __post_init__(self) -> None:
+        self.path = storage_path(self.path)
 
     def of(self, place: Place) -> tuple[IdlePeriod, ...]:
         """The idle periods of a partition, in the order of their places."""
@@ -70,10 +72,10 @@ class IdleJournal:
             return
         known[report.next_offset] = until_ticks
         entry = IdleEntry(report.input, report.partition, report.next_offset, until_ticks)
-        append_lines(self.path, [_DOCUMENT.text(entry)])
-        if self.path.stat().st_size > self._most_bytes:
+        self.path.append_lines([_DOCUMENT.text(entry)])
+        if self._size > self._most_bytes:
             self._write_anew()
-            self._most_bytes = max(LONGEST_BYTES, 2 * self.path.stat().st_size)
+            self._most_bytes = max(LONGEST_BYTES, 2 * self._size)
 
     def forget(self) -> None:
         """A job that begins anew has no idle periods yet."""
@@ -84,7 +86,7 @@ class IdleJournal:
         if self._loaded:
             return
         try:
-            for line in read_lines(self.path):
+            for line in self.path.read_lines():
                 entry = _DOCUMENT.of_text(line)
                 known = self._until_ticks.setdefault((entry.input, entry.partition), {})
                 known[entry.offset] = max(entry.until_ticks, known.get(entry.offset, entry.until_ticks))
@@ -98,4 +100,9 @@ class IdleJournal:
             for place, known in self._until_ticks.items()
             for offset, until_ticks in sorted(known.items())
         )
-        replace_file(self.path, "".join(f"{line}\n" for line in lines).encode())
+        self.path.write("".join(f"{line}\n" for line in lines).encode())
+
+    @property
+    def _size(self) -> int:
+        found = self.path.status()
+        return 0 if found is None else found.size

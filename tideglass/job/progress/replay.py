@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum, auto
-from pathlib import Path
 
 from tideglass.job.progress.topic_progress import TopicProgress
+from tideglass.storage import AnyPath, StoragePath, storage_path
 
 
 class ReplayState(Enum):
@@ -73,12 +73,12 @@ def next_state(state: ReplayState, event: ReplayEvent) -> ReplayState:
     return REPLAY_MOVES.get((state, event), state)
 
 
-def released_file(generation: Path) -> Path:
+def released_file(generation: AnyPath) -> StoragePath:
     """The file that is there from ReplayState.RELEASED on, for the sources to look at."""
-    return generation / _FILES[ReplayState.RELEASED]
+    return storage_path(generation) / _FILES[ReplayState.RELEASED]
 
 
-def read_replay_state(generation: Path, progress: TopicProgress, *, reads_again: bool) -> ReplayState:
+def read_replay_state(generation: AnyPath, progress: TopicProgress, *, reads_again: bool) -> ReplayState:
     """The state of a generation on disk.
 
     progress: what its directory holds of it.
@@ -87,11 +87,11 @@ def read_replay_state(generation: Path, progress: TopicProgress, *, reads_again:
     if reads_again and not progress.replayed:
         released = released_file(generation).exists()
         return ReplayState.RELEASED if released else ReplayState.REPLAYING
-    ending = (generation / _FILES[ReplayState.ENDING]).exists()
+    ending = (storage_path(generation) / _FILES[ReplayState.ENDING]).exists()
     return ReplayState.ENDING if ending else ReplayState.LIVE
 
 
-def write_replay_state(generation: Path, state: ReplayState) -> None:
+def write_replay_state(generation: AnyPath, state: ReplayState) -> None:
     """Write down a state that `next_state` gave, for the sources and for later runs."""
     if state in _FILES:
-        (generation / _FILES[state]).touch()
+        (storage_path(generation) / _FILES[state]).create(b"")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from tideglass.connect.kafka.topic import HeldPartition
 from tideglass.connect.source import StreamInput
@@ -19,11 +18,12 @@ from tideglass.job.start.begin import RunSetup
 from tideglass.job.start.read_plan import ReadPlan
 from tideglass.plan.topology import Reader
 from tideglass.spark.checkpoint import source_offset
+from tideglass.storage import StoragePath
 
 
 def positions_after(
     batch: int | None,
-    checkpoint: Path,
+    checkpoint: StoragePath,
     inputs: Sequence[StreamInput],
     read_plan: ReadPlan,
     topic_progress: TopicProgress,
@@ -54,7 +54,7 @@ def is_read_again(
 def restore(
     metrics: Metrics,
     setup: RunSetup,
-    generation: Path,
+    generation: StoragePath,
     inputs: Sequence[StreamInput],
     held: Mapping[str, Mapping[int, HeldPartition]],
     readers: Sequence[Reader],
@@ -94,7 +94,7 @@ def restore(
 
 
 def _restore_files(
-    metrics: Metrics, checkpoint: Path, batch: int, snapshots: Snapshots, readers: Sequence[Reader]
+    metrics: Metrics, checkpoint: StoragePath, batch: int, snapshots: Snapshots, readers: Sequence[Reader]
 ) -> None:
     """The totals of the partitions of files, from the states their scans have left."""
     offset = source_offset(checkpoint, batch)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from tideglass.core.errors import StateError
 from tideglass.core.positions import Position
@@ -21,6 +20,7 @@ from tideglass.job.progress.topic_progress import TopicProgress
 from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
 from tideglass.spark.checkpoint import last_batch, source_offset
 from tideglass.spark.source_offset import SourceOffset
+from tideglass.storage import StoragePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class StopPoint:
         )
 
 
-def stop_point(generation: Path) -> StopPoint:
+def stop_point(generation: StoragePath) -> StopPoint:
     """What a generation had read with the last batch whose rows were emitted.
 
     One that was stopped while it read events again stops where the generation before it did.
@@ -163,7 +163,7 @@ def _topic_stop_points(
     return result
 
 
-def _files_read(generation: Path, batch: int, reached: TopicProgress) -> SourceOffset:
+def _files_read(generation: StoragePath, batch: int, reached: TopicProgress) -> SourceOffset:
     """The offset of the job's own source at the end of a batch; one without inputs where it has none."""
     checkpoint = generation / "checkpoint"
     try:

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from tideglass.core.documents import Document
-from tideglass.core.durable import replace_file
 from tideglass.core.errors import RESTART, damaged
 from tideglass.core.positions import InputPositions, Piece
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.ingress.reports import PartitionReport, as_of_format_2
 from tideglass.spark.checkpoint import control_offset, topic_offsets
+from tideglass.storage import AnyPath, storage_path
 
 #: In the directory of a generation, what its `TopicProgress` is.
 REACHED = "reached.json"
@@ -44,9 +43,9 @@ class TopicProgress:
     )
 
     @staticmethod
-    def load(generation: Path) -> TopicProgress:
+    def load(generation: AnyPath) -> TopicProgress:
         """What `save` wrote; nothing where it wrote nothing. Raises StateError for what is none."""
-        path = generation / REACHED
+        path = storage_path(generation) / REACHED
         try:
             return _DOCUMENT.of_text(path.read_bytes())
         except FileNotFoundError:
@@ -54,11 +53,11 @@ class TopicProgress:
         except ValueError as error:
             raise damaged(path, f"does not say where the last run stopped ({error})", RESTART) from error
 
-    def save(self, generation: Path) -> None:
-        replace_file(generation / REACHED, _DOCUMENT.text(self).encode())
+    def save(self, generation: AnyPath) -> None:
+        (storage_path(generation) / REACHED).write(_DOCUMENT.text(self).encode())
 
     def after(
-        self, batch: int, checkpoint: Path, topics: Sequence[str], scanned: Iterable[PartitionReport]
+        self, batch: int, checkpoint: AnyPath, topics: Sequence[str], scanned: Iterable[PartitionReport]
     ) -> TopicProgress:
         """The progress after one more batch. topics: the inputs, in the order of Spark's query."""
         offsets = {name: self.offsets.get(name, {}) for name in topics}

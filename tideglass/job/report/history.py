@@ -15,17 +15,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import NamedTuple
 
 from tideglass.core.documents import Document
-from tideglass.core.durable import replace_file
 from tideglass.job.directory import JobDirectory
 from tideglass.job.report.status import InputStatus, Status
+from tideglass.storage import StoragePath
 
 #: A history grows no larger; thinning takes it to `_THINNED_BYTES`.
 MOST_BYTES = 2_000_000
 _THINNED_BYTES = 1_400_000
+#: How far apart the history of a job is written whose directory is in an object store.
+STORE_SECONDS = 20.0
 #: Of an input with more partitions a sample has its `InputSample` only.
 MOST_PARTITIONS = 64
 #: Thinning lets the gap between two samples grow to this part of their age, then to 1.5 times as much, …
@@ -236,19 +237,32 @@ class HistoryWriter:
     def __init__(self, directory: JobDirectory) -> None:
         self._path = directory.history
         body = _whole_lines(self._path)
-        if self._path.exists() and len(body) < self._path.stat().st_size:
-            replace_file(self._path, body, synced=False)
+        found = self._path.status()
+        if found is not None and len(body) < found.size:
+            self._path.write(body, synced=False)
         self._bytes = len(body)
+        self._waiting: list[bytes] = []
+        self._written_seconds = 0.0
 
     def add(self, sample: HistorySample) -> None:
-        """Add a sample, and thin the older ones when there are too many."""
-        line = _DOCUMENT.body(sample) + b"\n"
+        """Add a sample, and thin the older ones when there are too many.
+
+        In an object store, where a file is written as a whole, those of `STORE_SECONDS` are added at once.
+        """
+        self._waiting.append(_DOCUMENT.body(sample) + b"\n")
+        recent = time.monotonic() - self._written_seconds < STORE_SECONDS
+        if recent and sample.mark is None and not self._path.is_local:
+            return
+        lines, self._waiting = b"".join(self._waiting), []
+        self._written_seconds = time.monotonic()
+        self._write(lines)
+
+    def _write(self, line: bytes) -> None:
         if self._bytes + len(line) > MOST_BYTES:
             body = _thinned(_whole_lines(self._path), _THINNED_BYTES)
-            replace_file(self._path, body, synced=False)
+            self._path.write(body, synced=False)
             self._bytes = len(body)
-        with self._path.open("ab") as file:
-            file.write(line)
+        self._path.append(line)
         self._bytes += len(line)
 
 
@@ -283,7 +297,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _whole_lines(path: Path) -> bytes:
+def _whole_lines(path: StoragePath) -> bytes:
     """The content of a file up to its last line end; nothing where there is no file."""
     try:
         body = path.read_bytes()

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 from tideglass.engine.profiled import TaskProfile
 from tideglass.plan.explain import operator_text
 from tideglass.plan.topology import Topology
+from tideglass.storage import AnyPath, storage_path
 
 #: The phase in which tasks run, and the one in which the driver makes their rows visible.
 TASKS, OUTPUTS = "running the tasks", "committing the outputs"
@@ -175,9 +175,9 @@ class Profile:
             },
         }
 
-    def write(self, path: Path) -> None:
+    def write(self, path: AnyPath) -> None:
         """Write the profile as a JSON file."""
-        path.write_text(json.dumps(self.to_json(), indent=2) + "\n", encoding="utf-8")
+        storage_path(path).write_text(json.dumps(self.to_json(), indent=2) + "\n")
 
 
 def level_text(level: int) -> str:

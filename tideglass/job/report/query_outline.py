@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tideglass.core.documents import Document
-from tideglass.core.durable import replace_file
 from tideglass.core.errors import Source, Span
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.job.directory import JobDirectory
@@ -137,7 +136,7 @@ def outline_of(job: JobPlan) -> QueryOutline:
 
 def write_outline(directory: JobDirectory, outline: QueryOutline) -> None:
     """Replace the outline of the run before. No run depends on it, so nobody waits for the disk."""
-    replace_file(directory.query, f"{_DOCUMENT.text(outline, indent=1)}\n".encode(), synced=False)
+    directory.query.write(f"{_DOCUMENT.text(outline, indent=1)}\n".encode(), synced=False)
 
 
 def read_outline(directory: JobDirectory) -> QueryOutline | None:

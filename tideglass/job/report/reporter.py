@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import TypeAlias
 
+from tideglass.core.errors import StorageError
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
 from tideglass.ingress.reports import ReaderReport
 from tideglass.job.directory import AT_ONCE, JobDirectory
@@ -31,6 +32,8 @@ from tideglass.job.start.begin import RunSetup, utc_text
 
 _LOOK_SECONDS = 0.25
 _WRITE_SECONDS = 2.0
+#: Where the directory is in an object store, which charges for every look.
+_STORE_LOOK_SECONDS = 1.0
 #: Of an error, so that a status is never a page of SQL.
 _MOST_CHARACTERS = 4000
 
@@ -150,16 +153,18 @@ class Reporter:
     def request_stop(self) -> None:
         """The run is to stop after the batch under way; the source begins no other."""
         self.stop_requested.set()
-        self.directory.stop.touch()
+        self.directory.stop.create(b"")
 
     def _watch(self) -> None:
         written_seconds = time.monotonic()
         batches, state = -1, JobState.STARTING
-        while not self._over.wait(_LOOK_SECONDS):
+        look_seconds = _LOOK_SECONDS if self.directory.path.is_local else _STORE_LOOK_SECONDS
+        while not self._over.wait(look_seconds):
             if self.lost:
                 self.stop_requested.set()
                 continue
-            with suppress(OSError):  # a status that cannot be written must not keep a run from being stopped
+            # A status that cannot be written must not keep a run from being stopped.
+            with suppress(OSError, StorageError):
                 if self.directory.stop.exists():
                     self.stop_requested.set()
                     if self.directory.stop.read_text() == AT_ONCE:
@@ -178,7 +183,7 @@ class Reporter:
             if not self.lost:
                 write_status(self.directory, status)
             for observe in self.observers:
-                with suppress(OSError):
+                with suppress(OSError, StorageError):
                     observe(status)
             now_seconds = time.monotonic()
             is_due = now_seconds - self._sampled_seconds >= _WRITE_SECONDS

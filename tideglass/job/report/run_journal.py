@@ -10,12 +10,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 from tideglass.core.documents import Document
-from tideglass.core.durable import append_lines, read_lines, unsealed
+from tideglass.core.durable import unsealed
 from tideglass.core.errors import StateError
 from tideglass.job.work_layout import Layout
+from tideglass.storage import AnyPath, storage_path
 
 
 class Ended(StrEnum):
@@ -98,10 +98,10 @@ class Run:
     end: RunEnd | None = None
 
 
-def read_runs(path: Path) -> list[Run]:
+def read_runs(path: AnyPath) -> list[Run]:
     """All runs, oldest first. Raises StateError for a journal that cannot be read."""
     try:
-        lines = read_lines(path)
+        lines = storage_path(path).read_lines()
     except ValueError as error:
         raise _damaged(path, str(error)) from error
     runs: dict[int, Run] = {}
@@ -119,12 +119,12 @@ def read_runs(path: Path) -> list[Run]:
     return list(runs.values())
 
 
-def add(path: Path, entry: RunStart | RunEnd) -> None:
+def add(path: AnyPath, entry: RunStart | RunEnd) -> None:
     """Add an entry, in place of a line that was cut by a crash; it is on the disk when this returns."""
-    append_lines(path, [_START.text(entry) if isinstance(entry, RunStart) else _END.text(entry)])
+    storage_path(path).append_lines([_START.text(entry) if isinstance(entry, RunStart) else _END.text(entry)])
 
 
-def _damaged(path: Path, problem: str) -> StateError:
+def _damaged(path: AnyPath, problem: str) -> StateError:
     """No row depends on the journal, so the way out needs no new start."""
     return StateError(
         f"[STATE_DAMAGED] {path} cannot be read ({problem}), so nobody knows what runs there were\n"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tideglass.core.documents import Document
-from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.durable import sealed, unsealed
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import running
 from tideglass.job.report.list_columns import packed, unpacked
@@ -404,7 +404,7 @@ def write_status(directory: JobDirectory, status: Status) -> None:
     written as columns (`packed`), so `read_status` is the way to read it.
     """
     content = sealed(packed(_DOCUMENT.plain(status)))
-    replace_file(directory.status, json.dumps(content, separators=(",", ":")).encode() + b"\n", synced=False)
+    directory.status.write(json.dumps(content, separators=(",", ":")).encode() + b"\n", synced=False)
 
 
 def read_status(directory: JobDirectory) -> Status | None:

@@ -39,7 +39,7 @@ from tideglass.job.start.topics import TopicLookup
 from tideglass.job.work_layout import layout_changes
 from tideglass.plan.read_back import read_backs
 from tideglass.spark.checkpoint import last_batch
-from tideglass.storage import StoragePath, storage_path
+from tideglass.storage import StoragePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +214,7 @@ def _written_folders(directory: JobDirectory, manifest: Manifest) -> set[Storage
     """The folders the job has written to so far."""
     outputs = manifest.identity.outputs.values() if manifest.identity else ()
     paths = [words.get("path") for words in outputs]
-    base = storage_path(directory.path)
-    return {(base / path).resolve() for path in paths if path is not None}
+    return {(directory.path / path).resolve() for path in paths if path is not None}
 
 
 def _written_outputs(

@@ -10,22 +10,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from tideglass.core.durable import HADOOP_HEADER, hadoop_checksums
 from tideglass.core.errors import REBUILD, RESTART, StateError, damaged
 from tideglass.job.directory import JobDirectory
 from tideglass.job.progress.counts import Counts
+from tideglass.spark.checkpoint import operator_metadata
+from tideglass.storage import AnyPath, StoragePath, storage_path
 
 _SUMS_NAME = re.compile(r"\.(.+)\.crc")
 _STATE_PATH = re.compile(r"/[^\s,'\"\[\]()]*/checkpoint/[^\s,'\"\[\]()]+")
 
 
-def check_state(generation: Path, kept: Sequence[str]) -> None:
+def check_state(generation: AnyPath, kept: Sequence[str]) -> None:
     """Raises StateError that names the file that is damaged, if a run may not go on from this state.
 
     kept: files the generation has since its beginning. Nothing is changed.
     """
+    generation = storage_path(generation)
     for name in kept:
         if not (generation / name).exists():
             raise damaged(generation / name, "is missing", RESTART)
@@ -39,7 +41,7 @@ def check_state(generation: Path, kept: Sequence[str]) -> None:
         _check_log(checkpoint / "commits" / str(number))
     if started:
         _check_log(checkpoint / "metadata", version_lines=0)
-    for file in sorted(checkpoint.glob("state/*/_metadata/v2/[0-9]*")):
+    for file in operator_metadata(checkpoint):
         _check_log(file)
 
 
@@ -48,10 +50,11 @@ def has_state(directory: JobDirectory) -> bool:
     return any(_numbers(each / "checkpoint" / "commits") for each in directory.path.glob("generation-*"))
 
 
-def state_problem(checkpoint: Path, account: str) -> StateError | None:
+def state_problem(checkpoint: AnyPath, account: str) -> StateError | None:
     """The damage that has made Spark stop, if it was that. account: Spark's own words."""
+    checkpoint = storage_path(checkpoint)
     state = checkpoint / "state"
-    for file in sorted(path for path in state.rglob("*") if path.is_file()):
+    for file in sorted(state / each.name for each in state.list(recursive=True)):
         sums = _SUMS_NAME.fullmatch(file.name)
         checked = file.with_name(sums[1]) if sums else file
         problem = _problem(checked) if checked.exists() else "is missing"
@@ -59,7 +62,7 @@ def state_problem(checkpoint: Path, account: str) -> StateError | None:
             return damaged(checked, problem, REBUILD)
     for match in _STATE_PATH.finditer(account):
         if match[0].startswith(f"{checkpoint}/"):
-            path = Path(match[0].rstrip(".:;"))
+            path = storage_path(match[0].rstrip(".:;"))
             problem = "cannot be used by Spark" if path.exists() else "is missing"
             return damaged(path, problem, REBUILD)
     if "STATE_STORE" in account:  # in Spark's names of such errors
@@ -67,7 +70,9 @@ def state_problem(checkpoint: Path, account: str) -> StateError | None:
     return None
 
 
-def _check_logs_agree(checkpoint: Path, started: list[int], done: list[int], counted: int | None) -> None:
+def _check_logs_agree(
+    checkpoint: StoragePath, started: list[int], done: list[int], counted: int | None
+) -> None:
     """Spark logs the offsets of a batch before it runs, and its commit after; one batch may be under way."""
     offsets, commits = checkpoint / "offsets", checkpoint / "commits"
     last_started, last_done = started[-1] if started else -1, done[-1] if done else -1
@@ -86,12 +91,12 @@ def _check_logs_agree(checkpoint: Path, started: list[int], done: list[int], cou
         )
 
 
-def _numbers(log: Path) -> list[int]:
+def _numbers(log: StoragePath) -> list[int]:
     """The batches a log of Spark's holds, ascending."""
     return sorted(int(file.name) for file in log.glob("*") if file.name.isdecimal())
 
 
-def _check_log(file: Path, version_lines: int = 1) -> None:
+def _check_log(file: StoragePath, version_lines: int = 1) -> None:
     """Raises StateError for a file of a version line and JSON lines that is not as it was written."""
     problem = _problem(file)
     if problem is None:
@@ -110,7 +115,7 @@ def _check_log(file: Path, version_lines: int = 1) -> None:
         raise damaged(file, problem, RESTART)
 
 
-def _problem(file: Path) -> str | None:
+def _problem(file: StoragePath) -> str | None:
     """What is wrong with a file by the checksums beside it; None without any."""
     try:
         sums = file.with_name(f".{file.name}.crc").read_bytes()

@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from tideglass.compile import Compiled
 from tideglass.connect.output import OutputConnector
-from tideglass.core.durable import replace_file, sealed, unsealed
+from tideglass.core.durable import sealed, unsealed
 from tideglass.core.errors import FRESH, damaged
 from tideglass.core.tags import written
 from tideglass.job.start.decision import StartMode, StartPlan
@@ -26,7 +26,7 @@ from tideglass.plan.fingerprint import state_parts
 from tideglass.plan.nodes import Node, Plan, steps_read
 from tideglass.plan.topology import Topology
 from tideglass.project.settings import JobSettings, format_duration
-from tideglass.storage import StoragePath, storage_path
+from tideglass.storage import AnyPath, StoragePath, storage_path
 
 #: Changes when state written by this version cannot be read by the one before, or the reverse.
 #: 1: state by the number of its operator. 2: by what the operator does (`plan.fingerprint`).
@@ -152,10 +152,10 @@ def _hash(text: str) -> str:
 _ADAPTER = TypeAdapter(Manifest)
 
 
-def read_manifest(path: Path) -> Manifest | None:
+def read_manifest(path: AnyPath) -> Manifest | None:
     """The manifest in a file; None when there is none. Raises StateError for what is none at all."""
     try:
-        body = path.read_bytes()
+        body = storage_path(path).read_bytes()
     except FileNotFoundError:
         return None
     try:
@@ -171,10 +171,10 @@ def read_manifest(path: Path) -> Manifest | None:
     return Manifest(state_format, start_plan, None)
 
 
-def write_manifest(path: Path, manifest: Manifest) -> None:
+def write_manifest(path: AnyPath, manifest: Manifest) -> None:
     """Replace the manifest, wholly or not at all: from here on a run belongs to its generation."""
     content = sealed(_ADAPTER.dump_python(manifest, mode="json", by_alias=True))
-    replace_file(path, (json.dumps(content, indent=2) + "\n").encode())
+    storage_path(path).write((json.dumps(content, indent=2) + "\n").encode())
 
 
 # ---------------------------------------------------------------- what has changed

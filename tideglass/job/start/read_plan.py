@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tideglass.core.documents import Document
-from tideglass.core.durable import replace_file
 from tideglass.core.errors import RESTART, damaged
 from tideglass.core.positions import InputPositions
 from tideglass.ingress.read_from import PartitionBegin
+from tideglass.storage import AnyPath, storage_path
 
 #: In the directory of a generation, what its `ReadPlan` is.
 READ_PLAN = "begun.json"
@@ -63,19 +62,19 @@ class ReadPlan:
             for name, partitions in self.begins.items()
         }
 
-    def save(self, path: Path) -> None:
-        replace_file(path, _DOCUMENT.text(self).encode())
+    def save(self, path: AnyPath) -> None:
+        storage_path(path).write(_DOCUMENT.text(self).encode())
 
     @staticmethod
-    def load(path: Path) -> ReadPlan:
+    def load(path: AnyPath) -> ReadPlan:
         """What `save` wrote; the beginning of everything where nothing was written.
 
         Raises StateError for what is none.
         """
-        if not path.exists():
-            return ReadPlan()
         try:
-            return _DOCUMENT.of_text(path.read_bytes())
+            return _DOCUMENT.of_text(storage_path(path).read_bytes())
+        except FileNotFoundError:
+            return ReadPlan()
         except ValueError as error:
             raise damaged(
                 path, f"does not say where its generation began to read ({error})", RESTART

@@ -6,7 +6,6 @@ StartPlan + StopPoint ──plan_reading──▶ ReadPlan ──▶ sources, an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.job.options import JobPlan
@@ -17,11 +16,12 @@ from tideglass.job.start.files import begin_files
 from tideglass.job.start.read_plan import READ_PLAN, ReadPlan
 from tideglass.job.start.topics import TopicLookup, begin_as_configured, begin_topics
 from tideglass.plan.read_back import ReadBack, read_backs
+from tideglass.storage import StoragePath
 
 
 def plan_reading(
     job: JobPlan,
-    generation: Path,
+    generation: StoragePath,
     plan: StartPlan,
     stop: StopPoint,
     journal: IdleJournal,
