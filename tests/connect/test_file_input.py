@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import uuid
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.depth import depth
+from support.places import append, put
 from tideglass.connect.files import piece_ends, reading
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import InputSpec
@@ -26,11 +28,12 @@ from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import ARRIVAL, OFFSET
+from tideglass.storage import StoragePath, storage_path
 
 N = Fields((("n",),))
 
 
-def an_input(path: Path, **more: Any) -> FileInput:
+def an_input(path: Path | StoragePath, **more: Any) -> FileInput:
     return FileInput(InputSpec(name="in", path=path, **more))
 
 
@@ -46,7 +49,7 @@ def lines(*numbers: int) -> str:
     return "".join(json.dumps({"n": n}) + "\n" for n in numbers)
 
 
-def test_files_are_read_in_the_order_of_their_names(tmp_path: Path):
+def test_files_are_read_in_the_order_of_their_names(place: StoragePath):
     for name, n in (
         ("b.json", 2),
         ("a.json", 1),
@@ -55,72 +58,68 @@ def test_files_are_read_in_the_order_of_their_names(tmp_path: Path):
         (".y.json", 9),
         ("z.json.tmp", 9),
     ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(lines(n))
-    source = an_input(tmp_path)
+        put(place / name, lines(n))
+    source = an_input(place)
     read = chunks(source, {}, source.latest({}))
     assert values(read) == [1, 2, 3]
     assert values(read, OFFSET) == [0, 1 << 40, 2 << 40]
 
 
-def test_sub_folders_are_partitions_numbers_before_names(tmp_path: Path):
+def test_sub_folders_are_partitions_numbers_before_names(place: StoragePath):
     for name in ("10", "9", "east", "_tmp"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.json").write_text(lines(len(name)))
-    source = an_input(tmp_path, partitions="folders")
+        put(place / name / "a.json", lines(len(name)))
+    source = an_input(place, partitions="folders")
     assert source.partitions() == ["9", "10", "east"]
     end = source.latest({})
     assert [values(chunks(source, {}, end, name)) for name in source.partitions()] == [[1], [2], [4]]
 
 
-def test_one_file_and_a_pattern_are_inputs_too(tmp_path: Path):
-    (tmp_path / "a1.json").write_text(lines(1))
-    (tmp_path / "a2.json").write_text(lines(2))
-    (tmp_path / "b1.json").write_text(lines(3))
-    one, some = an_input(tmp_path / "b1.json"), an_input(tmp_path / "a*.json")
+def test_one_file_and_a_pattern_are_inputs_too(place: StoragePath):
+    put(place / "a1.json", lines(1))
+    put(place / "a2.json", lines(2))
+    put(place / "b1.json", lines(3))
+    one, some = an_input(place / "b1.json"), an_input(place / "a*.json")
     assert values(chunks(one, {}, one.latest({}))) == [3]
     assert values(chunks(some, {}, some.latest({}))) == [1, 2]
 
 
-def test_a_file_that_appears_later_is_read_later_wherever_it_sorts(tmp_path: Path):
-    (tmp_path / "b.json").write_text(lines(1))
-    source = an_input(tmp_path, finished=False)
+def test_a_file_that_appears_later_is_read_later_wherever_it_sorts(place: StoragePath):
+    put(place / "b.json", lines(1))
+    source = an_input(place, finished=False)
     first = source.latest({})
-    (tmp_path / "a.json").write_text(lines(2))
+    put(place / "a.json", lines(2))
     second = source.latest(first)
     assert values(chunks(source, first, second)) == [2]
     assert values(chunks(source, {}, second)) == [1, 2]
     assert second["0"][: len(first["0"])] == first["0"]
 
 
-def test_a_growing_file_is_read_to_its_last_whole_line(tmp_path: Path):
-    file = tmp_path / "a.json"
-    file.write_text(lines(1) + '{"n": ')
-    source = an_input(tmp_path, finished=False)
+def test_a_growing_file_is_read_to_its_last_whole_line(place: StoragePath):
+    file = place / "a.json"
+    put(file, lines(1) + '{"n": ')
+    source = an_input(place, finished=False)
     first = source.latest({})
     assert values(chunks(source, {}, first)) == [1]
     assert source.latest(first) == first
-    with file.open("a") as more:
-        more.write("2}\n" + '{"n": 3}')
+    append(file, "2}\n" + '{"n": 3}')
     second = source.latest(first)
     assert values(chunks(source, first, second)) == [2]
     assert not source.ended(second) >= set(source.partitions())
-    finished = an_input(tmp_path)
+    finished = an_input(place)
     third = finished.latest(second)
     assert values(chunks(finished, second, third)) == [3]
     assert finished.ended(third) >= set(finished.partitions())
 
 
-def test_a_growing_csv_is_read_to_its_last_whole_row(tmp_path: Path):
-    file = tmp_path / "a.csv"
-    file.write_text("n,m")
-    source = an_input(tmp_path, finished=False)
+def test_a_growing_csv_is_read_to_its_last_whole_row(place: StoragePath):
+    file = place / "a.csv"
+    put(file, "n,m")
+    source = an_input(place, finished=False)
     assert source.latest({}) == {"0": []}
-    file.write_text('n,m\n1,"x\ny"\n2,"p\nq')
+    put(file, 'n,m\n1,"x\ny"\n2,"p\nq')
     first = source.latest({})
     assert values(chunks(source, {}, first)) == ["1"]
-    with file.open("a") as more:
-        more.write('"\n3,z\n')
+    append(file, '"\n3,z\n')
     second = source.latest(first)
     assert values(chunks(source, first, second)) == ["2", "3"]
     assert values(chunks(source, {}, second)) == ["1", "2", "3"]
@@ -187,14 +186,13 @@ def test_a_folder_named_by_a_digit_that_is_not_ascii_is_no_number(tmp_path: Path
     assert an_input(tmp_path, partitions="folders").partitions() == ["7", "²", "٣"]
 
 
-def test_the_limit_is_shared_by_the_partitions_and_the_rest_comes_later(tmp_path: Path):
+def test_the_limit_is_shared_by_the_partitions_and_the_rest_comes_later(place: StoragePath):
     for name, count in (("0", 10), ("1", 1000), ("2", 1000)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.json").write_text(lines(*range(count)))
-    source = an_input(tmp_path, partitions="folders")
+        put(place / name / "a.json", lines(*range(count)))
+    source = an_input(place, partitions="folders")
     end = source.latest({}, limit_bytes=6000)
     sizes = {name: sum(int(piece[2]) - int(piece[1]) for piece in pieces) for name, pieces in end.items()}
-    assert sizes["0"] == (tmp_path / "0/a.json").stat().st_size
+    assert sizes["0"] == (place / "0/a.json").status().size
     assert abs(sizes["1"] - sizes["2"]) < 20
     assert 5900 < sum(sizes.values()) <= 6000
 
@@ -219,16 +217,27 @@ def _write(folder: Path, form: str, events: list[list[int]]) -> None:
             pq.write_table(pa.table({"n": file, "s": ["x"] * len(file)}), path, row_group_size=7)
 
 
+def _copied(folder: Path) -> StoragePath:
+    """The files of a folder in an object store."""
+    target = storage_path(f"memory://tests/{uuid.uuid4().hex}")
+    for file in folder.iterdir():
+        (target / file.name).write(file.read_bytes())
+    return target
+
+
+@pytest.mark.parametrize("stored", [False, True], ids=["on a disk", "in a store"])
 @pytest.mark.parametrize("form", ["json", "csv", "parquet", "avro"])
 @settings(max_examples=depth(15), deadline=None)
 @given(data=st.data())
-def test_any_cuts_give_the_same_events_with_the_same_offsets(tmp_path_factory: Any, form: str, data: Any):
+def test_any_cuts_give_the_same_events_with_the_same_offsets(
+    tmp_path_factory: Any, form: str, stored: bool, data: Any
+):
     folder = tmp_path_factory.mktemp("in")
     counts = data.draw(st.lists(st.integers(0, 60), max_size=4))
     numbers = iter(range(1000))
     events = [[next(numbers) for _ in range(count)] for count in counts]
     _write(folder, form, events)
-    source = an_input(folder)
+    source = an_input(_copied(folder) if stored and events else folder)
     whole = chunks(source, {}, source.latest({}))
     assert [int(n) for n in values(whole)] == [n for file in events for n in file]
     offsets = values(whole, OFFSET)
@@ -258,11 +267,11 @@ def test_small_blocks_give_the_same_events(tmp_path: Path, form: str, monkeypatc
     assert (values(parts), values(parts, OFFSET)) == (values(whole), values(whole, OFFSET))
 
 
-def test_compressed_files_are_read_whole(tmp_path: Path):
-    (tmp_path / "a.json.gz").write_bytes(gzip.compress(lines(1, 2).encode()))
-    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"n\n3\n4"))
-    (tmp_path / "c.json.gz").write_bytes(gzip.compress(b'[{"n": 5}]'))
-    source = an_input(tmp_path)
+def test_compressed_files_are_read_whole(place: StoragePath):
+    (place / "a.json.gz").write(gzip.compress(lines(1, 2).encode()))
+    (place / "b.csv.gz").write(gzip.compress(b"n\n3\n4"))
+    (place / "c.json.gz").write(gzip.compress(b'[{"n": 5}]'))
+    source = an_input(place)
     first = source.latest({}, limit_bytes=1)
     assert values(chunks(source, {}, first)) == [1, 2]
     assert values(chunks(source, first, source.latest(first))) == ["3", "4", 5]
@@ -302,26 +311,25 @@ def test_every_type_of_avro_is_a_value_and_a_time_may_be_the_arrival(tmp_path: P
 
 
 @pytest.mark.parametrize("text", ['[{"n":1},\n{"n":2}]', '{"n":1},\n{"n":2}', '{\n"n":1}\n{"n":\n2}'])
-def test_documents_are_read_whole_and_once(tmp_path: Path, text: str):
-    file = tmp_path / "a.json"
-    file.write_text(text)
-    source = an_input(tmp_path, finished=False)
+def test_documents_are_read_whole_and_once(place: StoragePath, text: str):
+    file = place / "a.json"
+    put(file, text)
+    source = an_input(place, finished=False)
     end = source.latest({}, limit_bytes=1)
     assert values(chunks(source, {}, end)) == [1, 2]
     assert source.latest(end) == end
-    with file.open("a") as more:
-        more.write(text)
+    append(file, text)
     with pytest.raises(InputError, match="was read as a whole, and has grown since"):
         source.latest(end)
 
 
-def test_a_document_that_may_grow_is_read_when_it_is_closed(tmp_path: Path):
-    file = tmp_path / "a.json"
-    source = an_input(tmp_path, finished=False)
+def test_a_document_that_may_grow_is_read_when_it_is_closed(place: StoragePath):
+    file = place / "a.json"
+    source = an_input(place, finished=False)
     for text in ('[{"n":1},\n{"n":', '[{"n":1},\n{"n":2}', '{"n":\n', '{"n":\n1\n}\n{"n":'):
-        file.write_text(text)
+        put(file, text)
         assert source.latest({}) == {"0": []}
-    file.write_text('[{"n":1},\n{"n":2}]\n')
+    put(file, '[{"n":1},\n{"n":2}]\n')
     assert values(chunks(source, {}, source.latest({}))) == [1, 2]
 
 
@@ -331,22 +339,22 @@ def test_a_count_alone_reads_no_column_of_parquet(tmp_path: Path):
     assert sum(c.table.num_rows for c in chunks(source, {}, source.latest({}), fields=Fields())) == 10
 
 
-def test_an_input_that_is_not_there_says_so(tmp_path: Path):
+def test_an_input_that_is_not_there_says_so(place: StoragePath):
     with pytest.raises(InputError, match="has no file or folder"):
-        an_input(tmp_path / "nowhere").latest({})
-    (tmp_path / "a.txt").write_text("x")
+        an_input(place / "nowhere").latest({})
+    put(place / "a.txt", "x")
     with pytest.raises(InputError, match="does not say its format"):
-        an_input(tmp_path).latest({})
+        an_input(place).latest({})
     with pytest.raises(InputError, match="a partition per folder"):
-        an_input(tmp_path / "a.txt", partitions="folders").partitions()
+        an_input(place / "a.txt", partitions="folders").partitions()
 
 
-def test_a_file_that_is_gone_or_shorter_is_an_error(tmp_path: Path):
-    file = tmp_path / "a.json"
-    file.write_text(lines(1, 2, 3))
-    source = an_input(tmp_path)
+def test_a_file_that_is_gone_or_shorter_is_an_error(place: StoragePath):
+    file = place / "a.json"
+    put(file, lines(1, 2, 3))
+    source = an_input(place)
     end = source.latest({})
-    file.write_text(lines(1))
+    put(file, lines(1))
     with pytest.raises(InputError, match="has become shorter"):
         chunks(source, {}, end)
     file.unlink()

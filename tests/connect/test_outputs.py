@@ -19,6 +19,7 @@ from tideglass.connect.output import Batch
 from tideglass.core.errors import OutputError
 from tideglass.core.time import parse_ticks
 from tideglass.core.types import Type, field
+from tideglass.storage import StoragePath, storage_path
 
 
 def a_table(**columns: tuple[list[Any], Type]) -> pa.Table:
@@ -44,7 +45,7 @@ ROWS = a_table(
 )
 
 
-def an_output(path: Path, form: str = "json", **more: Any) -> FileOutput:
+def an_output(path: Path | StoragePath, form: str = "json", **more: Any) -> FileOutput:
     return FileOutput("out", path, form, **more)
 
 
@@ -56,7 +57,7 @@ def numbers(*values: int) -> pa.Table:
     return a_table(n=(list(values), Type.BIGINT))
 
 
-def visible(path: Path) -> list[int]:
+def visible(path: Path | StoragePath) -> list[int]:
     return [row["n"] for row in read_rows(path)] if path.exists() else []
 
 
@@ -110,56 +111,66 @@ def test_parquet_writes_instants_outside_nanoseconds_as_text(tmp_path: Path):
     ]
 
 
-def test_staged_rows_are_not_visible_before_they_are_published(tmp_path: Path):
-    output = an_output(tmp_path)
+def test_staged_rows_are_not_visible_before_they_are_published(place: StoragePath):
+    output = an_output(place)
     staged = output.stage(numbers(1), "i/0")
-    assert visible(tmp_path) == []
+    assert visible(place) == []
     output.publish(Batch(1, 0), [staged])
-    assert visible(tmp_path) == [1]
+    assert visible(place) == [1]
 
 
-def test_a_batch_run_again_replaces_what_it_wrote(tmp_path: Path):
-    output = an_output(tmp_path)
+def test_a_batch_run_again_replaces_what_it_wrote(place: StoragePath):
+    output = an_output(place)
     write(output, numbers(1), numbers(2))
     write(output, numbers(3), batch=1)
     write(output, numbers(1, 2))
-    assert visible(tmp_path) == [1, 2, 3]
+    assert visible(place) == [1, 2, 3]
 
 
-def test_a_batch_can_be_published_again_after_a_crash_in_its_middle(tmp_path: Path):
-    output = an_output(tmp_path)
+def test_a_batch_can_be_published_again_after_a_crash_in_its_middle(place: StoragePath):
+    output = an_output(place)
     staged = [output.stage(numbers(n), f"i/{n}") for n in range(3)]
-    (tmp_path / "_staging" / staged[0]["temporary"][0].as_py()).rename(tmp_path / "part-00000000-i-0.json")
+    staged_file = place / "_staging" / staged[0]["temporary"][0].as_py()
+    staged_file.move(place / "part-00000000-i-0.json")
     for _ in range(2):
         output.publish(Batch(1, 0), staged)
-        assert visible(tmp_path) == [0, 1, 2]
+        assert visible(place) == [0, 1, 2]
 
 
-def test_what_dead_attempts_left_is_removed(tmp_path: Path):
-    output = an_output(tmp_path)
+def test_what_dead_attempts_left_is_removed(place: StoragePath):
+    output = an_output(place)
     output.stage(numbers(9), "i/0")
     write(output, numbers(1))
-    assert not [*(tmp_path / "_staging").iterdir()]
+    assert not [*(place / "_staging").iterdir()]
 
 
-def test_rows_of_batches_after_the_last_one_are_withdrawn(tmp_path: Path):
-    output = an_output(tmp_path)
+def test_rows_of_batches_after_the_last_one_are_withdrawn(place: StoragePath):
+    output = an_output(place)
     for number in range(3):
         write(output, numbers(number), batch=number)
     output.publish(Batch(2, 5), [output.stage(numbers(5), "i/0")])
     output.withdraw(Batch(1, 0))
-    assert visible(tmp_path) == [0, 5]
+    assert visible(place) == [0, 5]
     output.withdraw(Batch(1, -1))
-    assert visible(tmp_path) == [5]
+    assert visible(place) == [5]
 
 
-def test_a_batch_without_rows_writes_no_file(tmp_path: Path):
-    write(an_output(tmp_path / "out"), numbers())
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_each_format_is_the_same_wherever_it_is_written(tmp_path: Path, place: StoragePath, form: str):
+    plain = ROWS.drop_columns(["payload"]) if "payload" in ROWS.column_names else ROWS
+    for folder in (tmp_path / "beside", place):
+        write(an_output(folder, form), plain)
+    (one,), (other,) = ([*storage_path(each).glob("part-*")] for each in (tmp_path / "beside", place))
+    assert (one.name, one.read_bytes()) == (other.name, other.read_bytes())
 
 
-def test_a_staged_file_that_is_gone_is_an_error(tmp_path: Path):
-    output = an_output(tmp_path)
+def test_a_batch_without_rows_writes_no_file(place: StoragePath):
+    write(an_output(place / "out"), numbers())
+    assert not (place / "out").exists()
+
+
+def test_a_staged_file_that_is_gone_is_an_error(place: StoragePath):
+    output = an_output(place)
     staged = output.stage(numbers(1), "i/0")
     output.clear(rows=False)
     with pytest.raises(OutputError, match="is gone"):

@@ -15,6 +15,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from support.depth import depth
+from support.places import put
 from support.times import ticks_of
 from tideglass.connect.reference import snapshot as snapshots_module
 from tideglass.connect.reference.files import FileReference
@@ -27,19 +28,17 @@ from tideglass.core.events import Fields
 from tideglass.core.json_rows import rows_of
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.core.types import Type, types_of
-from tideglass.storage import storage_path
+from tideglass.storage import StoragePath, storage_path
 
 FIELDS = Fields((("k",), ("at",)), True)
 
 
-def reference(path: Path, **more: object) -> FileReference:
+def reference(path: Path | StoragePath, **more: object) -> FileReference:
     return FileReference(ReferenceSpec.model_validate({"name": "r", "path": path, **more}))
 
 
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
+def write(path: Path | StoragePath, text: str) -> StoragePath:
+    return put(storage_path(path), text)
 
 
 def keys(snapshot: FileSnapshot, fields: Fields = FIELDS) -> list[object]:
@@ -72,8 +71,8 @@ def test_columns_of_parquet_keep_their_types(tmp_path: Path) -> None:
     assert (types["$payload.k"], types["$payload.at"]) == (Type.BIGINT, Type.DATETIME)
 
 
-def test_a_broken_row_is_named_with_its_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.json", '{"k": 1}\n{"k": 2}\n{"k": \n')
+def test_a_broken_row_is_named_with_its_line(place: StoragePath) -> None:
+    path = write(place / "a.json", '{"k": 1}\n{"k": 2}\n{"k": \n')
     (found,) = reference(path).look((), None)
     with pytest.raises(InputError, match=rf"BROKEN_REFERENCE_ROW.*{path}:3: .*'r'"):
         keys(found)
@@ -125,36 +124,38 @@ def test_a_file_that_changes_after_it_was_found_is_refused(tmp_path: Path) -> No
     ],
 )
 def test_a_path_says_from_when_its_rows_hold(
-    tmp_path: Path, date_format: str, time_format: str, name: str
+    place: StoragePath, date_format: str, time_format: str, name: str
 ) -> None:
-    write(tmp_path / name, "")
-    write(tmp_path / "other.json", "")
-    folder = storage_path(tmp_path)
+    write(place / name, "")
+    write(place / "other.json", "")
+    folder = place
     pattern = PathPattern(folder / "{date}" / "{time}" / "p.json", date_format, time_format)
     minute = "06" if "mm" in time_format else "00"
     assert list(pattern.snapshots()) == [(ticks_of(f"2026-03-04T05:{minute}:00Z"), folder / name)]
 
 
-def test_a_name_that_is_no_date_and_a_format_that_is_none_are_refused(tmp_path: Path) -> None:
-    write(tmp_path / "2026" / "13" / "01" / "p.json", "")
+def test_a_name_that_is_no_date_and_a_format_that_is_none_are_refused(place: StoragePath) -> None:
+    write(place / "2026" / "13" / "01" / "p.json", "")
     with pytest.raises(InputError, match=r"its name is no time: month must be"):
-        list(PathPattern(storage_path(tmp_path) / "{date}" / "p.json").snapshots())
+        list(PathPattern(place / "{date}" / "p.json").snapshots())
     with pytest.raises(InputError, match="'year' is no format"):
-        list(PathPattern(storage_path(tmp_path) / "{date}" / "p.json", "year").snapshots())
+        list(PathPattern(place / "{date}" / "p.json", "year").snapshots())
 
 
-def day(folder: Path, number: int) -> Path:
+def day(folder: Path | StoragePath, number: int) -> StoragePath:
     return write(folder / f"2026-01-{number:02d}.json", json.dumps({"k": number}) + "\n")
 
 
-def test_snapshots_are_not_looked_for_before_their_time_and_older_ones_are_ignored(tmp_path: Path) -> None:
-    source = reference(tmp_path / "{date}.json", date_format="YYYY-MM-DD")
+def test_snapshots_are_not_looked_for_before_their_time_and_older_ones_are_ignored(
+    place: StoragePath,
+) -> None:
+    source = reference(place / "{date}.json", date_format="YYYY-MM-DD")
     for number in (2, 4):
-        day(tmp_path, number)
+        day(place, number)
     first = source.look((), ticks_of("2026-01-03T00:00:00Z"))
     assert [keys(each) for each in first] == [[2]]
     for number in (1, 3):
-        day(tmp_path, number)
+        day(place, number)
     later = source.look(first, ticks_of("2026-01-05T00:00:00Z"))
     assert [keys(each) for each in later] == [[3], [4]]
     assert source.look([*first, *later], None) == []
@@ -163,7 +164,7 @@ def test_snapshots_are_not_looked_for_before_their_time_and_older_ones_are_ignor
 # ---------------------------------------------------------------- the journal
 
 
-def journaled(folder: Path) -> JournaledReferences:
+def journaled(folder: Path | StoragePath) -> JournaledReferences:
     source = reference(folder / "in" / "{date}.json", date_format="YYYY-MM-DD")
     return JournaledReferences(str(folder / "journal"), (source,), look_seconds=0.0)
 
@@ -189,13 +190,13 @@ def test_what_a_number_of_snapshots_means_never_changes(
     assert effective[-1] == ticks_of(f"2026-01-{max(days):02d}T00:00:00Z")
 
 
-def test_finished_inputs_look_once_so_that_all_batches_agree(tmp_path: Path) -> None:
-    references = journaled(tmp_path)
-    day(tmp_path / "in", 1)
+def test_finished_inputs_look_once_so_that_all_batches_agree(place: StoragePath) -> None:
+    references = journaled(place)
+    day(place / "in", 1)
     assert references.find(None) == {"r": 1}
-    day(tmp_path / "in", 2)
+    day(place / "in", 2)
     assert references.find(None) == {"r": 1}
-    assert journaled(tmp_path).find(None) == {"r": 2}
+    assert journaled(place).find(None) == {"r": 2}
 
 
 def test_an_input_that_is_read_from_elsewhere_has_found_nothing_yet(tmp_path: Path) -> None:
@@ -219,14 +220,14 @@ def test_a_line_cut_by_a_crash_is_written_again(tmp_path: Path) -> None:
     assert [keys(each) for each in references.snapshots("r", 2)] == [[1], [2]]
 
 
-def test_a_batch_that_counts_on_more_than_the_journal_holds_is_refused(tmp_path: Path) -> None:
-    day(tmp_path / "in", 1)
-    references = journaled(tmp_path)
+def test_a_batch_that_counts_on_more_than_the_journal_holds_is_refused(place: StoragePath) -> None:
+    day(place / "in", 1)
+    references = journaled(place)
     references.find(None)
     with pytest.raises(StateError, match="counts on 2"):
         references.snapshots("r", 2)
     references.forget()
-    assert not (tmp_path / "journal").exists()
+    assert not (place / "journal").exists()
 
 
 def test_a_snapshot_is_known_by_what_it_holds(tmp_path: Path) -> None:

@@ -130,8 +130,10 @@ def test_partitions_that_come_and_go_are_the_same_to_one_ingress_and_to_several(
     assert found[0] == found[1]
 
 
-def test_a_run_that_has_lost_what_its_partitions_had_come_to_stops(tmp_path: Path) -> None:
-    peers = PartitionWatermarks(Snapshots(str(tmp_path)))
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_run_that_has_lost_what_its_partitions_had_come_to_stops(tmp_path: Path, stored: bool) -> None:
+    folder = f"memory://tests{tmp_path}" if stored else str(tmp_path)
+    peers = PartitionWatermarks(Snapshots(folder))
     assert peers.before(0, "a") == {}
     peers.take(0, [])
     assert peers.before(1, "a") == {}
