@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "local": {"core", "storage", "plan", "connect", "operators", "engine", "ingress"},
     "spark": {"core", "storage", "plan", "connect", "operators", "engine", "ingress", "local"},
     "project": {"core", "storage", "functions", "plan", "bind", "connect"},
-    "compile": {"core", "lang", "plan", "bind", "project"},
+    "compile": {"core", "lang", "functions", "plan", "bind", "project"},
     "job": {"core", "storage", "plan", "bind", "compile", "connect", "engine", "ingress", "spark", "project"},
     "telemetry": {"core", "storage", "spark", "job"},
     "simulate": {"core", "storage", "plan", "connect", "evaluate", "ingress", "project", "job"},

@@ -45,18 +45,18 @@ def test_inputs_without_names_are_refused():
 @pytest.mark.parametrize(
     ("functions", "told"),
     [
-        ({"f": lambda x: x}, "Write the function 'f' in JavaScript .* it is a function of Python"),
-        ({"f": len}, "it is a function of Python"),
-        ({"f": 7}, "it is of type int"),
-        ({"f": None}, "it is of type NoneType"),
-        ({"f": b"function main() {}"}, "it is of type bytes"),
-        ({"f": Path("f.js")}, "it is of type PosixPath"),
-        ({1: "function main() {}"}, "Write the function 1 in"),
-        (["function f() {}"], "Give functions as a dict"),
-        (lambda x: x, "Give functions as a dict"),
+        ({"f": 7}, "The function 'f' is of type int; it must be a function of Python"),
+        ({"f": None}, "is of type NoneType"),
+        ({"f": b"function main() {}"}, "is of type bytes"),
+        ({"f": Path("f.js")}, "is of type PosixPath"),
+        ({"f": (len, "number")}, "returns 'number', which is no type; it is bigint, float"),
+        ({"f": (len, 7)}, "is of type tuple"),
+        ({1: "function main() {}"}, "The name of a function is a text: 1 is"),
+        (["function f() {}"], "Pass functions as a dict"),
+        (len, "Pass functions as a dict"),
     ],
 )
-def test_a_function_that_is_no_javascript_is_refused_in_one_sentence(functions: Any, told: str):
+def test_what_is_no_function_is_refused_in_one_sentence(functions: Any, told: str):
     with pytest.raises(TideglassError, match=told) as caught:
         run("SELECT UDF.f(a) AS x INTO o FROM i", {"i": [{"a": 1}]}, functions=functions)
     assert "\n" not in str(caught.value)

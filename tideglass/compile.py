@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tideglass.bind.binder import bind
 from tideglass.bind.catalog import InputInfo
 from tideglass.core.errors import Diagnostic, Source, Span, TideglassError
+from tideglass.functions.callables import PythonCallable, UserCode, python_callable
 from tideglass.lang.parser import parse
 from tideglass.plan.chosen_timestamps import with_output_timestamps
 from tideglass.plan.early_panes import with_early_panes
@@ -47,14 +48,14 @@ class BoundQuery:
 
     source: its text
     plan: what is to be computed
-    functions: JavaScript source by name, for `udf.<name>`
+    functions: the user's own, by name
     warnings: what the compiler warned of
     steps: where the steps of WITH are in the text, by name
     """
 
     source: Source
     plan: Plan
-    functions: Mapping[str, str]
+    functions: Mapping[str, UserCode]
     warnings: tuple[Diagnostic, ...]
     steps: Mapping[str, Span] = field(default_factory=dict[str, Span])
 
@@ -80,25 +81,25 @@ def bind_query(
     settings: JobSettings,
     *,
     inputs: Mapping[str, InputInfo] | None = None,
-    functions: Mapping[str, str] | None = None,
+    functions: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> BoundQuery:
     """Parse and bind a query; `BoundQuery.place` does the rest.
 
     settings: of them, binding needs the compatibility level and the output timestamps.
     inputs: what is known of the job's inputs; None lets every name that is no step be one.
-    functions: the JavaScript source of each of the user's functions.
+    functions: the user's own by name, as `user_functions` takes them.
     outputs: those of the job; None for any.
     Raises QueryError with everything that is wrong with the query, ProjectError for settings that name what
-    the query does not have, TideglassError for what is no script.
+    the query does not have, TideglassError for what is no function.
     """
-    _see_scripts(functions or {})
+    known = user_functions(functions or {})
     script = parse(source)
-    bound = bind(script, source, inputs, settings.compatibility_level, functions or {}, outputs)
+    bound = bind(script, source, inputs, settings.compatibility_level, known, outputs)
     plan = with_output_timestamps(bound.plan, dict(settings.output_timestamps))
     plan = with_early_panes(plan, dict(settings.early_panes))
     steps = {step.name.text: step.span for step in script.steps}
-    return BoundQuery(source, plan, functions or {}, bound.warnings, steps)
+    return BoundQuery(source, plan, known, bound.warnings, steps)
 
 
 def compile_query(
@@ -107,7 +108,7 @@ def compile_query(
     *,
     key_groups: int,
     inputs: Mapping[str, InputInfo] | None = None,
-    functions: Mapping[str, str] | None = None,
+    functions: Mapping[str, Any] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Compiled:
     """Compile a query under a job's settings for a number of key groups. The rest is as in `bind_query`."""
@@ -115,17 +116,39 @@ def compile_query(
     return query.place(settings, key_groups)
 
 
-def _see_scripts(functions: object) -> None:
-    """Raises TideglassError for functions that are not JavaScript source by name."""
+def user_functions(functions: object) -> dict[str, UserCode]:
+    """The user's functions by name: source in JavaScript as it is, a function of Python with its types.
+
+    functions: per name a source, a function, or the pair of a function and the type of its results.
+    Raises TideglassError for what is none of these.
+    """
     if not isinstance(functions, Mapping):
         raise TideglassError(
-            "Give functions as a dict of JavaScript source by name, such as "
-            f"{{'f': 'function main(x) {{ return x + 1; }}'}}: they are a {type(functions).__name__}."
+            "Pass functions as a dict of functions of Python, or of JavaScript source, by name, such as "
+            f"{{'f': lambda x: x + 1}}: they are a {type(functions).__name__}."
         )
-    for name, script in cast("Mapping[object, object]", functions).items():
-        if not (isinstance(name, str) and isinstance(script, str)):
-            what = "a function of Python" if callable(script) else f"of type {type(script).__name__}"
+    return {
+        _name(name): _user_function(str(name), code)
+        for name, code in cast("Mapping[object, object]", functions).items()
+    }
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str):
+        raise TideglassError(f"The name of a function is a text: {name!r} is of type {type(name).__name__}.")
+    return name
+
+
+def _user_function(name: str, code: object) -> UserCode:
+    match code:
+        case str() | PythonCallable():
+            return code
+        case (call, str(returns)) if callable(call):
+            return python_callable(name, call, returns)
+        case _ if callable(code):
+            return python_callable(name, code)
+        case _:
             raise TideglassError(
-                f"Write the function {name!r} in JavaScript and give its source as a text, such as "
-                f"'function main(x) {{ return x + 1; }}': it is {what}."
+                f"The function {name!r} is of type {type(code).__name__}; it must be a function of Python, "
+                "the pair of one and the type of its results, or a text, the source of one in JavaScript."
             )

@@ -40,7 +40,7 @@ def query(
     saql: str | Source,
     inputs: Mapping[str, Input],
     settings: Mapping[str, Any] | JobSettings | None = None,
-    functions: Mapping[str, str] | None = None,
+    functions: Mapping[str, Any] | None = None,
     key_groups: int | None = None,
     reference: Mapping[str, InlineReference] | None = None,
 ) -> dict[str, DataFrame]:
@@ -58,7 +58,7 @@ def query(
     """
     from tideglass.spark.dataframes.argument import kind_of
     from tideglass.spark.dataframes.output_columns import output_columns
-    from tideglass.spark.dataframes.query import query_frames
+    from tideglass.spark.dataframes.query import check_functions, query_frames
     from tideglass.spark.dataframes.reference import inline_references, reference_schema, reference_types
     from tideglass.spark.dataframes.sql_columns import type_at
 
@@ -83,6 +83,7 @@ def query(
         inputs=infos | {name: _reference_info(name, types) for name, types in known.items()},
         functions=functions,
     )
+    check_functions(compiled.topology.functions)
     read = {name: frames[name] for name in compiled.topology.fields}
     _check_arrival(compiled, read)
     topology = compiled.topology

@@ -35,7 +35,7 @@ def run(
     inputs: Mapping[str, Sequence[Row]],
     reference: Mapping[str, InlineRows] | None = None,
     settings: Mapping[str, Any] | JobSettings | None = None,
-    functions: Mapping[str, str] | None = None,
+    functions: Mapping[str, Any] | None = None,
     engine: Literal["local", "spark"] = "local",
     *,
     known_inputs: Mapping[str, InputInfo] | None = None,
@@ -48,8 +48,9 @@ def run(
     settings: late_arrival ("5s" or "none"), out_of_order, policy ("adjust" or "drop"), early_arrival,
     compatibility_level, on_error ("stop" or "drop"), output_timestamps (a text for each step); without
     them late is unlimited and out-of-order 0; or those of a job.
-    functions: JavaScript source per name, of UDF.name or, with a main that has accumulate and
-    computeResult, of uda.name. engine: this process, or a local Spark.
+    functions: per name a function of Python, UDF.name, or the pair of one and the type of its results; or
+    JavaScript source, of UDF.name or, with a main that has accumulate and computeResult, of uda.name.
+    engine: this process, or a local Spark.
     known_inputs: what the binder may know of the inputs; None lets every name be one.
 
     Inputs end, so everything is flushed. Times are ISO text with seven digits and Z.
@@ -86,7 +87,7 @@ def compile_rows(
     query: str | Source,
     inputs: Mapping[str, Sequence[Row]],
     settings: JobSettings,
-    functions: Mapping[str, str] | None = None,
+    functions: Mapping[str, Any] | None = None,
     key_groups: int = KEY_GROUPS,
     known_inputs: Mapping[str, InputInfo] | None = None,
 ) -> Compiled:

@@ -118,6 +118,33 @@ def test_frames_of_pandas_tables_of_arrow_and_names_in_the_catalog_are_inputs(sp
         tideglass.query(spark, query, {"e": "readings_of_old"})
 
 
+def test_a_function_of_python_is_called_in_the_workers_and_may_capture_values(spark: SparkSession) -> None:
+    factors = {"a": 2, "b": 3}
+
+    def scaled(kind: str, value: int) -> float | None:
+        return factors[kind] * value / 2 if kind in factors else None
+
+    df = spark.createDataFrame(
+        [("a", 3, 1), ("b", 5, 2), ("c", 7, 3), ("a", 4, 4)], "kind STRING, v BIGINT, s BIGINT"
+    ).selectExpr("kind", "v", "timestamp_seconds(s) AS t")
+    query = """
+    SELECT kind, UDF.scaled(kind, v) AS w INTO rows FROM e TIMESTAMP BY t
+    SELECT SUM(UDF.scaled(kind, v)) AS total INTO sums FROM e TIMESTAMP BY t GROUP BY TumblingWindow(hour, 1)
+    """
+    outputs = tideglass.query(spark, query, {"e": df}, functions={"scaled": scaled})
+    assert outputs["rows"].dtypes == [("kind", "string"), ("w", "double")]
+    assert sorted(str(row.w) for row in outputs["rows"].collect()) == ["3.0", "4.0", "7.5", "None"]
+    assert [row.total for row in outputs["sums"].collect()] == [14.5]
+    with pytest.raises(TideglassError, match="scaled cannot be sent to Spark's workers"):
+        tideglass.query(spark, query, {"e": df}, functions={"scaled": lambda kind, v: df.count()})
+    failing = {"scaled": lambda kind, v: factors[kind]}
+    with pytest.raises(PySparkException) as caught:
+        tideglass.query(spark, query, {"e": df}, functions=failing)["rows"].collect()
+    assert str(tideglass.explained(caught.value)).startswith(
+        "query:2:18: [FUNCTION_FAILED] The function UDF.scaled failed: KeyError: 'c'."
+    )
+
+
 def test_of_a_row_that_fails_the_sentence_stands_first_in_sparks_message(spark: SparkSession) -> None:
     df = spark.createDataFrame([(1, "x1", "2026-01-01T00:00:01Z")], "v BIGINT, s STRING, t STRING")
     frames = tideglass.query(spark, "SELECT CAST(s AS bigint) AS n INTO o FROM e TIMESTAMP BY t", {"e": df})

@@ -17,6 +17,7 @@ from tideglass.bind.unions import bind_union
 from tideglass.core.errors import Diagnostic, Source, Span
 from tideglass.core.suggest import did_you_mean
 from tideglass.core.types import Type
+from tideglass.functions.callables import UserCode
 from tideglass.lang import nodes as tree
 from tideglass.plan.nodes import InputScan, Lookup, Node, Output, Plan, steps_read, walk
 
@@ -39,7 +40,7 @@ def bind(
     source: Source,
     inputs: Mapping[str, InputInfo] | None = None,
     level: str = "1.2",
-    functions: Mapping[str, str] | None = None,
+    functions: Mapping[str, UserCode] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Bound:
     """The plan of `script`.

@@ -18,12 +18,13 @@ from tideglass.bind.patterns.values import CLASSIFIER, OF_VARIABLES, MatchedEven
 from tideglass.bind.scope import Relation, Scope
 from tideglass.core.errors import Diagnostics
 from tideglass.core.suggest import did_you_mean
-from tideglass.core.types import PANE, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.core.types import PANE, SYSTEM_TIMESTAMP, WINDOW_ID, Type
+from tideglass.functions.callables import PREFIX, PythonCallable
 from tideglass.functions.registry import AGGREGATES, SCALARS, AggregateSignature
 from tideglass.lang import nodes as tree
 from tideglass.lang.windows import FORMS
 from tideglass.plan.calls import USERS
-from tideglass.plan.expressions import Call, Expr, Literal, Ref
+from tideglass.plan.expressions import Call, Cast, Expr, Literal, Ref
 
 
 class CallBinder(Protocol):
@@ -70,6 +71,9 @@ def bind_call(call: tree.CallExpr, binder: CallBinder) -> Expr:
                 hint = "call it in a WITH step first"
                 binder.diagnostics.error("FUNCTION_IN_ANALYTIC", message, call.span, hint)
             args = tuple(_event_or_value(arg, binder) for arg in call.args)
+            function = binder.environment.function(call.name.text, False)
+            if function is not None and function.python is not None:
+                return _python_call(call, function.name, function.python, args, binder)
             return Call(f"udf.{_user_function(call, binder)}", args, call.span)
         case "uda":
             signature = AggregateSignature(f"{USERS}{_user_function(call, binder)}", 1, 1, "A user's own.")
@@ -82,6 +86,19 @@ def bind_call(call: tree.CallExpr, binder: CallBinder) -> Expr:
             return _built_in(call, name, binder)
         case _:
             return _prefixed(call, name, binder)
+
+
+def _python_call(
+    call: tree.CallExpr, name: str, function: PythonCallable, args: tuple[Expr, ...], binder: CallBinder
+) -> Expr:
+    """A call of a function of Python, whose result has the type it is declared to have."""
+    _check_count(call, function.least, function.most, binder, "as the function of Python has them")
+    made = Call(f"{PREFIX}{name}", args, call.span)
+    returns = function.returns
+    if returns is None or returns in (Type.RECORD, Type.ARRAY):
+        return made
+    level_has_bit = binder.environment.level >= "1.2"
+    return Cast(made, Type.BIGINT if returns is Type.BIT and not level_has_bit else returns, span=call.span)
 
 
 def _user_function(call: tree.CallExpr, binder: CallBinder) -> str:

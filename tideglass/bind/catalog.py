@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from tideglass.core.errors import Diagnostics, Source, Span
 from tideglass.core.types import ARRIVAL, PARTITION, Type
+from tideglass.functions.callables import PythonCallable, UserCode
 from tideglass.functions.javascript import called, is_aggregate
 
 #: Metadata of an event from its broker, by the name in lower case, with the engine's column that holds it.
@@ -52,10 +53,14 @@ class InputInfo:
 
 @dataclass(frozen=True, slots=True)
 class UserFunction:
-    """A function of the job, named as its author spells it; an `aggregate` is called as uda.name."""
+    """A function of the job, named as its author spells it; an `aggregate` is called as uda.name.
+
+    python: the function, if it is one of Python.
+    """
 
     name: str
     aggregate: bool
+    python: PythonCallable | None = None
 
     @property
     def called(self) -> str:
@@ -96,13 +101,18 @@ class Environment:
         source: Source,
         inputs: Mapping[str, InputInfo] | None,
         level: str,
-        functions: Mapping[str, str] | None = None,
+        functions: Mapping[str, UserCode] | None = None,
         outputs: Iterable[str] | None = None,
     ) -> Environment:
         known_inputs = None if inputs is None else {name.casefold(): info for name, info in inputs.items()}
         known_functions = None
         if functions is not None:
-            made = [UserFunction(name, is_aggregate(script)) for name, script in functions.items()]
+            made = [
+                UserFunction(name, False, code)
+                if isinstance(code, PythonCallable)
+                else UserFunction(name, is_aggregate(code))
+                for name, code in functions.items()
+            ]
             known_functions = {function.name.casefold(): function for function in made}
         known_outputs = None if outputs is None else tuple(outputs)
         return cls(source, level, known_inputs, known_functions, known_outputs)

@@ -27,6 +27,7 @@ from tideglass.engine.substream_watermarks import SubstreamsAhead
 from tideglass.evaluate.apply import applied
 from tideglass.evaluate.failure import located
 from tideglass.evaluate.program import Program, row_condition
+from tideglass.functions.callables import define_callables
 from tideglass.functions.javascript import define, set_limits
 from tideglass.operators.analytic.functions import AnalyticFunctions
 from tideglass.operators.holds import Component, Hold, oldest_first
@@ -102,7 +103,8 @@ class Stage:
     def __init__(self, topology: Topology, level: int, references: References = NO_REFERENCES) -> None:
         self.topology = topology
         set_limits(topology.limits)
-        define(topology.functions)
+        define({name: code for name, code in topology.functions.items() if isinstance(code, str)})
+        define_callables(topology.functions)
         self.ops: tuple[Op, ...] = topology.at(level)
         self._programs = {
             op.id: Program(op.rows.items, op.rows.condition, op.rows.keep, level=topology.level)

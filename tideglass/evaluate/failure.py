@@ -35,6 +35,7 @@ from tideglass.plan.topology import (
 
 _LONGEST_SHOWN = 300
 _LIMIT = ("LIMIT_REACHED", "docs/limits.md lists what one row may take")
+_FAILED = ("FUNCTION_FAILED", "let the function return null instead")
 OWN_COLUMNS = (*ORDER_COLUMNS, SUBSTREAM)
 
 
@@ -129,6 +130,7 @@ def _in_words(row: FailedRow, source: Source) -> str:
 
 #: What goes wrong on a row, by a piece of its message: a stable code, and what to do about it.
 _KINDS = (
+    (re.compile(r"^The function UDF\.\w+ failed:"), *_FAILED),
     (re.compile(r"^Cannot cast"), "CAST_FAILED", "TRY_CAST gives NULL where a value cannot be converted"),
     (re.compile("division by zero"), "DIVISION_BY_ZERO", "divide by NULLIF(x, 0), which gives NULL instead"),
     (
@@ -169,7 +171,7 @@ _KINDS = (
         ),
         *_LIMIT,
     ),
-    (re.compile(r"^The (function|script of) UDF"), "FUNCTION_FAILED", "let the function return null instead"),
+    (re.compile(r"^The (function|script of) UDF"), *_FAILED),
     (
         re.compile(r"^The (function|script of) uda"),
         "FUNCTION_FAILED",

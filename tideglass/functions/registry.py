@@ -83,6 +83,7 @@ AGGREGATES: Mapping[str, AggregateSignature] = {
 
 def prepare(duck: duckdb.DuckDBPyConnection, catching: duckdb.DuckDBPyConnection) -> None:
     """Makes what the functions need known to a DuckDB connection and the one that catches errors, once."""
+    from tideglass.functions.callables import PYTHON_FUNCTIONS as CALLABLES
     from tideglass.functions.javascript import PYTHON_FUNCTIONS
 
     python_functions = (
@@ -91,6 +92,7 @@ def prepare(duck: duckdb.DuckDBPyConnection, catching: duckdb.DuckDBPyConnection
         *strings.PYTHON_FUNCTIONS,
         *geospatial.PYTHON_FUNCTIONS,
         *PYTHON_FUNCTIONS,
+        *CALLABLES,
     )
     macros = (
         *conversions.MACROS,

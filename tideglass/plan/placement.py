@@ -16,6 +16,7 @@ from dataclasses import replace
 from tideglass.core.errors import ProjectError, Span
 from tideglass.core.events import Fields
 from tideglass.core.types import PANE, PAYLOAD, SYSTEM_TIMESTAMP, WINDOW_ID
+from tideglass.functions.callables import UserCode
 from tideglass.plan.early_panes import FINAL, early_column
 from tideglass.plan.expressions import (
     Expr,
@@ -454,11 +455,11 @@ def _whole_rows(node: Node) -> dict[str, Expr]:
 
 
 def place(
-    plan: Plan, policies: Policies, key_groups: int, functions: Mapping[str, str] | None = None
+    plan: Plan, policies: Policies, key_groups: int, functions: Mapping[str, UserCode] | None = None
 ) -> Topology:
     """The topology of a plan for a number of key groups.
 
-    functions: JavaScript source per name, for `udf.<name>`.
+    functions: of users, for `udf.<name>` and `python.<name>`.
     """
     placer = _Placer(policies)
     spans = dict(plan.step_spans)

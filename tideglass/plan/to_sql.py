@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 
 from tideglass.core.sql import quoted
 from tideglass.core.types import Type
-from tideglass.functions import operators
+from tideglass.functions import callables, operators
 from tideglass.functions.conversions import combine, convert_sql, implicit
 from tideglass.functions.javascript import call_sql
 from tideglass.functions.records import field_sql
@@ -215,6 +215,8 @@ class _Lowering:
                 self.guarded_by(_nulls(args[:place]), arg, passed_on=True) for place, arg in enumerate(args)
             ]
             return SCALARS[name].build(known)
+        if name.startswith(callables.PREFIX):
+            return callables.call_sql(name.removeprefix(callables.PREFIX), [self.part(arg) for arg in args])
         if name.startswith("udf."):
             return call_sql(name.removeprefix("udf."), tuple(self.value(arg) for arg in args))
         if name in SCALARS or name in ENGINE:

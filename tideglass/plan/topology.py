@@ -19,6 +19,7 @@ from tideglass.core.events import Fields
 from tideglass.core.limits import Limits
 from tideglass.core.tags import added_field, renamed_field, tag
 from tideglass.core.types import PARTITION
+from tideglass.functions.callables import UserCode
 from tideglass.plan.expressions import Expr, references
 from tideglass.plan.policy_settings import Policies
 from tideglass.plan.specs import (
@@ -302,7 +303,7 @@ class Topology:
     outputs: the names of the outputs; a message names one by its index
     key_groups: number of key groups
     level: the compatibility level, such as `1.2`
-    functions: JavaScript source of the user's own functions, by name
+    functions: the user's own functions, by name: source in JavaScript, or a callable of Python
     source: the text of the query, for errors
     drops_failing_rows: a row that fails is counted and left out; otherwise it stops the job (`asa.md` A-33)
     limits: what a call of JavaScript or a match of a regular expression may take
@@ -316,7 +317,7 @@ class Topology:
     outputs: tuple[str, ...]
     key_groups: int
     level: str = "1.2"
-    functions: dict[str, str] = field(default_factory=dict[str, str])
+    functions: dict[str, UserCode] = field(default_factory=dict[str, UserCode])
     source: Source = Source("")
     drops_failing_rows: bool = False
     limits: Limits = added_field(default=Limits())

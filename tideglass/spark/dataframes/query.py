@@ -16,6 +16,7 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql import types as sql_types
@@ -203,6 +204,19 @@ def query_frames(
     messages, observation = observed(messages, topology)
     outputs = {name: FrameOutput(topology, name, columns[name]) for name in topology.outputs}
     return {name: output.of(messages, observation) for name, output in outputs.items()}
+
+
+def check_functions(functions: Mapping[str, object]) -> None:
+    """Raises TideglassError for a function of Python that cannot be sent to the workers."""
+    for name, function in functions.items():
+        try:
+            cloudpickle.dumps(function)
+        except Exception as error:
+            text = " ".join(str(error).split())
+            raise TideglassError(
+                f"The function UDF.{name} cannot be sent to Spark's workers: {text}\n"
+                "  hint: it may use modules and values that can be pickled; no session, DataFrame, open file"
+            ) from error
 
 
 def idles(topology: Topology) -> bool:
