@@ -114,9 +114,11 @@ def run(
     loaded = load_project(project, allow_outside=allow_outside)
     served = None if page is None else page_of(page, job_directory(project, run_dir))
     if not live:  # else the job knows which libraries Spark needs
+        from tideglass.spark.session.libraries import Libraries
         from tideglass.spark.session.spark_session import begin_session
 
-        begin_session(cores, job_directory(project, run_dir).spark_log, ui=spark_ui)
+        directory = job_directory(project, run_dir)
+        begin_session(cores, directory.spark_log, Libraries(directory=directory.path), ui=spark_ui)
     # The longest of the start goes on beside these imports.
     from tideglass.cli.profile import profile_tables
     from tideglass.job.directory import JobDirectory

@@ -23,6 +23,7 @@ from tideglass.job.progress.replay import ReplayState, released_file
 from tideglass.job.report.gauges import LOOK_SECONDS
 from tideglass.job.report.status import ReferenceStatus
 from tideglass.job.start.topics import input_begin
+from tideglass.storage import storage_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,12 +77,13 @@ class SparkHost:
 
 
 def libraries(job: JobPlan) -> Libraries | None:
-    """What Spark needs besides its own; None for a job without topics."""
-    from tideglass.spark.session.libraries import kafka_libraries
+    """What Spark needs besides its own: for topics, and for a job directory in an object store."""
+    from tideglass.spark.session.libraries import Libraries, kafka_libraries
 
+    directory = storage_path(job.run_directory)
     if not job.topics and all(each.kafka_options is None for each in job.outputs.values()):
-        return None
-    return kafka_libraries(job.options.packages, job.options.jars)
+        return None if directory.is_local else Libraries(directory=directory)
+    return replace(kafka_libraries(job.options.packages, job.options.jars), directory=directory)
 
 
 def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:

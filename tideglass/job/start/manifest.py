@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -96,7 +95,7 @@ def identity_of(
     settings: JobSettings,
     inputs: Mapping[str, Identified],
     outputs: Mapping[str, OutputConnector],
-    directory: Path,
+    directory: AnyPath,
     *,
     finished_input: bool,
 ) -> Identity:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tideglass.core.errors import TideglassError
 from tideglass.spark.connector import EXCLUDED, connectors_to_try
+from tideglass.spark.session.hadoop_stores import store_packages, store_settings
+from tideglass.storage import StoragePath
 
 #: What a job over topics needs besides Spark, by a class of each that must be there.
 KAFKA_CLASSES = {
@@ -25,23 +27,40 @@ class Libraries:
 
     packages: Maven coordinates with commas between them, which Spark fetches with all they need. jars: a
     folder of jars, which is asked first. others: packages to take where nobody has `packages`, best first.
-    excluded: coordinates without version of what Spark need not fetch with them.
+    excluded: coordinates without version of what Spark need not fetch with them. directory: of the job, whose
+    checkpoint may be in an object store; None for one of no job.
     """
 
     packages: str = ""
     jars: Path | None = None
     others: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    directory: StoragePath | None = None
+
+    @property
+    def with_connector(self) -> bool:
+        """Whether rows go through a connector in the JVM."""
+        return bool(self.packages) or self.jars is not None
 
     def settings(self) -> dict[str, str]:
-        """As Spark spells them. Raises TideglassError for a folder that holds no jar."""
+        """As Spark spells them; they may hold what lets it into a store.
+
+        Raises TideglassError for a folder that holds no jar.
+        """
+        found = {} if self.directory is None else store_settings(self.directory)
         if self.jars is None:
-            fetched = {"spark.jars.packages": self.packages} if self.packages else {}
-            return fetched | ({"spark.jars.excludes": ",".join(self.excluded)} if self.excluded else {})
-        found = sorted(self.jars.glob("*.jar"))
+            stores = () if self.directory is None else store_packages(self.directory)
+            packages = ",".join(each for each in (self.packages, *stores) if each)
+            found |= {"spark.jars.packages": packages} if packages else {}
+            return found | ({"spark.jars.excludes": ",".join(self.excluded)} if self.excluded else {})
+        return found | self._jar_settings(self.jars)
+
+    @staticmethod
+    def _jar_settings(folder: Path) -> dict[str, str]:
+        found = sorted(folder.glob("*.jar"))
         if not found:
-            raise TideglassError(f"{self.jars} is no folder of jars")
-        check_jars(self.jars, found)
+            raise TideglassError(f"{folder} is no folder of jars")
+        check_jars(folder, found)
         return {"spark.jars": ",".join(str(jar.resolve()) for jar in found)}
 
     def next(self) -> Libraries | None:

@@ -149,7 +149,7 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -
     for name, value in (WORKER_ENVIRONMENT | {"SPARK_LOCAL_IP": "127.0.0.1"}).items():
         os.environ.setdefault(name, value)
     wanted = libraries.settings()
-    suited = WITH_CONNECTORS if wanted else OVER_FILES
+    suited = WITH_CONNECTORS if libraries.with_connector else OVER_FILES
     settings = {
         "spark.master": f"local[{cores or '*'},{TASK_ATTEMPTS}]",
         "spark.app.name": "tideglass",
@@ -182,7 +182,7 @@ def _make(cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -
                     gateway = launch_gateway(conf, printing)
                     break
                 except PySparkRuntimeError as error:
-                    if not libraries.packages or libraries.jars is not None:
+                    if "spark.jars.packages" not in wanted:
                         raise
                     text = "" if log is None else log.read_bytes()[began:].decode(errors="replace")
                     libraries = _other_libraries(libraries, text, error)
@@ -213,7 +213,7 @@ def _other_libraries(libraries: Libraries, printed: str, error: Exception) -> Li
     """
     other = libraries.next()
     if other is None or not is_nowhere(printed):
-        raise no_packages(libraries.packages, printed) from error
+        raise no_packages(libraries.settings()["spark.jars.packages"], printed) from error
     return other
 
 
