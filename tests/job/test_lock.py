@@ -36,7 +36,7 @@ with RunLock(JobDirectory(Path(sys.argv[1]))):
 
 @pytest.fixture
 def directory(tmp_path: Path) -> JobDirectory:
-    return JobDirectory(tmp_path / "job")
+    return JobDirectory.at(tmp_path / "job")
 
 
 def holding(directory: JobDirectory) -> subprocess.Popen[str]:

@@ -85,7 +85,7 @@ class LeaseDocument:
     since_seconds: float
     token: str
     renewals: int = 0
-    seconds: float = LEASE_SECONDS
+    seconds: float = 0.0
     ended: bool = False
 
     @property
@@ -159,7 +159,9 @@ class DirectoryLease:
         self.file = file
         self._clock = clock
         self._sleep = sleep
-        self._own = LeaseDocument(os.getpid(), host or socket.gethostname(), 0.0, uuid.uuid4().hex)
+        self._own = LeaseDocument(
+            os.getpid(), host or socket.gethostname(), 0.0, uuid.uuid4().hex, seconds=LEASE_SECONDS
+        )
         self._version = ""
         self._renewed_seconds = 0.0
         self._lost_to: str | None = None
