@@ -31,12 +31,12 @@ from support.frame_streams import (
     looked_up,
     sorted_texts,
 )
-from support.project_on_disk import write
+from support.project_on_disk import OnDisk, write
 from tideglass.core.errors import EvaluationError, InputError, TideglassError
 from tideglass.spark import server_interpreter
 from tideglass.spark.dataframes import shared_snapshots
 from tideglass.spark.dataframes.listener import QueryEvent, add_listener
-from tideglass.spark.session.session_kind import default_parallelism, is_connect, refuse_connect
+from tideglass.spark.session.session_kind import default_parallelism, is_connect
 from tideglass.spark.session.spark_session import LOCAL_CHECKPOINTS
 from tideglass.testing import run
 
@@ -260,7 +260,10 @@ def test_a_topic_without_sparks_connector_is_told_of_when_it_is_named(remote: Sp
         tideglass.kafka(remote, "topic", "127.0.0.1:1")
 
 
-def test_a_project_is_refused_in_one_sentence_with_a_remedy(remote: SparkSession) -> None:
+def test_a_project_is_refused_before_anything_is_written(remote: SparkSession, tmp_path: Path) -> None:
+    project = OnDisk(tmp_path / "project", remote).make()
+    before = set(project.folder.rglob("*"))
     with pytest.raises(TideglassError, match="a project cannot run through Spark Connect") as caught:
-        refuse_connect(remote, "a project")
+        tideglass.Job.load(project.folder, once=True).run(spark=remote)
     assert "hint: run it where the driver is" in str(caught.value)
+    assert set(project.folder.rglob("*")) == before

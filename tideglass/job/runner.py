@@ -28,6 +28,7 @@ from tideglass.job.report.run_journal import RunStart
 from tideglass.job.report.run_view import RunView
 from tideglass.job.start.begin import begin
 from tideglass.job.start.integrity import state_problem
+from tideglass.spark.session.session_kind import refuse_connect
 from tideglass.storage import StoragePath
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run(
     """Run the job until its input is finished (`once`) or the process gets a signal to stop.
 
     watch: called with the rows of every batch.
-    spark: a session with other work to do, too; None for one of the job's own.
+    spark: a session with other work to do, too; None for one of the job's own. Not one of Spark Connect.
     on_start: called once the start is decided and written down.
     profile: filled with where the time of the batches went; None measures nothing.
     observers: called with every status of the run.
@@ -58,6 +59,8 @@ def run(
     EvaluationError when a row fails the query, and TideglassError for whatever else goes wrong. What was
     committed before stays, and the next run goes on after it.
     """
+    if spark is not None:
+        refuse_connect(spark, "a project")
     directory = JobDirectory.at(job.run_directory)
     host, metrics = SparkHost(job, directory, spark), Metrics()
     with RunLock(directory) as lock:
