@@ -5,7 +5,8 @@
 #   make test        all tests        make test-fast   those that start no Spark and take no seconds each
 #   make test-spark  those that start Spark
 #   make test-deep   all that start no Spark, with sixteen times the random examples and all of the long lists
-#   make check       what CI does: format, lint, types, all tests as deep as they go
+#   make test-versions  what touches each part of Spark, on another Spark: SPARK=4.2 PYTHON=python3.13 PANDAS=3
+#   make check       what CI does: format, lint, types, all tests as deep as they go, and test-versions
 #   make kafka       the toll example on a real Kafka broker, which it starts
 #   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
 #   make costs       keep what kernels cost now as the thresholds of tests/costs
@@ -19,8 +20,13 @@ READY := $(VENV)/.ready
 # Compiled tests are kept, or every worker would compile them all at every run.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
+# The other environment of `make test-versions`: one for each choice, kept beside each other.
+SPARK ?= 4.2
+PANDAS ?= 2
+OTHER := .cache/spark-$(SPARK)-$(notdir $(PYTHON))-pandas-$(PANDAS)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kafka test test-fast test-deep test-spark check format-check lint types bench fuzz costs clean
+.PHONY: help setup demo kafka test test-fast test-deep test-spark test-versions check format-check lint types bench fuzz costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -61,6 +67,17 @@ test-deep: $(READY)
 test-spark: $(READY)
 	$(PYTEST) -m spark
 
+$(OTHER)/.ready: pyproject.toml
+	@echo "setting up $(OTHER), once (about 1.6 GB)"
+	@test -x $(OTHER)/bin/python || $(PYTHON) -m venv $(OTHER)
+	@$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --editable '.[dev,examples]' 'pyspark==$(SPARK).*' 'pandas==$(PANDAS).*'
+	@$(OTHER)/bin/python -m tideglass.spark.session.java --install
+	@touch $@
+
+test-versions: $(OTHER)/.ready
+	PYTHONDONTWRITEBYTECODE= $(OTHER)/bin/python -m pytest -m versions
+
 format-check: $(READY)
 	$(BIN)/ruff format --check .
 
@@ -70,7 +87,7 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-check: format-check lint types test-deep test-spark
+check: format-check lint types test-deep test-spark test-versions
 
 bench: $(READY)
 	@$(BIN)/python bench/run.py $(BENCH)

@@ -47,6 +47,7 @@ def few_partitions(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", "2")
 
 
+@pytest.mark.versions
 def test_a_stream_read_in_batches_and_after_a_restart_gives_what_the_kit_gives(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_stream_read_in_batches_and_after_a_restart_gives_what_the_kit_gives(
         assert collected(spark.read.parquet(str(tmp_path / name))) == expected[name]
 
 
+@pytest.mark.versions
 def test_a_finished_dataframe_gives_what_the_kit_gives_and_is_flushed(spark: SparkSession) -> None:
     rows = [{**row, "arrived": datetime.fromisoformat(row["arrived"])} for row in reversed(events())]
     df = spark.createDataFrame(
@@ -180,6 +182,7 @@ def test_values_come_through_with_their_types(spark: SparkSession) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.versions
 def test_a_silent_input_holds_the_other_back_until_its_silence_says_enough(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -227,6 +230,7 @@ def wait_until(happened: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.versions
 def test_a_stream_is_joined_with_static_dataframes_rows_and_files(
     spark: SparkSession, tmp_path: Path
 ) -> None:

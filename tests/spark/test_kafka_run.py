@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.versions
 def test_a_project_goes_from_topic_to_topic_stopped_and_resumed(
     broker: str, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_project_goes_from_topic_to_topic_stopped_and_resumed(
     assert len(live.messages("counts")) == before
 
 
+@pytest.mark.versions
 def test_a_live_run_follows_its_topic_and_silence_closes_its_windows(
     broker: str, spark: SparkSession, tmp_path: Path
 ) -> None:

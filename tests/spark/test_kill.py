@@ -181,6 +181,7 @@ def workers_of(pid: int) -> list[int]:
     return [number for number, parent, _ in below if number in named and parent in named]
 
 
+@pytest.mark.versions
 def test_a_run_whose_driver_is_killed_gives_the_rows_of_an_undisturbed_one(
     undisturbed: dict[str, list[bytes]], toll: Path, tmp_path: Path
 ) -> None:
@@ -201,6 +202,7 @@ def test_a_run_whose_driver_is_killed_gives_the_rows_of_an_undisturbed_one(
     assert project.rows() == undisturbed
 
 
+@pytest.mark.versions
 def test_a_run_whose_workers_are_killed_goes_on_and_gives_the_same_rows(
     undisturbed: dict[str, list[bytes]], toll: Path, tmp_path: Path
 ) -> None:

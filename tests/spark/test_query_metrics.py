@@ -24,6 +24,7 @@ pytestmark = pytest.mark.spark
 QUERY = "SELECT device, v INTO o FROM events TIMESTAMP BY t"
 
 
+@pytest.mark.versions
 def test_a_streaming_query_is_seen_by_prometheus_and_in_the_file(spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()

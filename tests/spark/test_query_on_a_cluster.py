@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from support.cluster import Cluster, driver_environment
 from tideglass.testing import run
 
@@ -34,6 +36,7 @@ spark.stop()
 """
 
 
+@pytest.mark.versions
 def test_a_query_on_a_cluster_gives_the_rows_of_this_process_also_after_an_executor_is_killed(
     cluster: Cluster,
 ) -> None:

@@ -44,6 +44,7 @@ def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     return project, project.run()
 
 
+@pytest.mark.versions
 def test_several_batches_commit_the_rows_of_one(
     undisturbed: tuple[OnDisk, Metrics], spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -240,6 +241,7 @@ def test_rows_for_the_console_reach_the_driver_and_other_outputs_their_files(
     assert not (tmp_path / "LocalRunOutputs" / "counts").exists()
 
 
+@pytest.mark.versions
 def test_a_growing_input_is_followed_and_its_silence_closes_windows(
     spark: SparkSession, tmp_path: Path
 ) -> None:

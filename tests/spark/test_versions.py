@@ -11,6 +11,8 @@ import pytest
 from tideglass.core.errors import TideglassError
 from tideglass.spark.versions import REQUIREMENT, SUPPORTED, check_version, installed_version, release
 
+pytestmark = pytest.mark.versions
+
 ROOT = Path(__file__).parents[2]
 
 
