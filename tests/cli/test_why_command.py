@@ -46,7 +46,7 @@ def test_it_names_the_cause_the_evidence_and_the_remedy(
     assert lines[1].startswith(
         "warning: output high has had no row: none of the 100 rows that reach WHERE of high"
     )
-    assert "line 4: SELECT device, v INTO high" in lines[1], "the query is that of the run, so it is quoted"
+    assert "line 4: WHERE v > 900" in lines[1], "the query is that of the run, so it is quoted"
     assert lines[1].endswith("[WHERE_MATCHES_NOTHING]")
     assert "    high, filter" in out
     assert lines[-1].startswith("  remedy: look at the condition of WHERE")

@@ -27,7 +27,7 @@ def test_8_where_that_matches_nothing(tmp_path: Path, clock: Clock) -> None:
     found = of_a_minute(Folder(tmp_path, COUNTS.replace("GROUP", "WHERE v > 90\nGROUP"), 5), clock)
     finding = the("WHERE_MATCHES_NOTHING", found)
     assert finding.output == "counts"
-    assert "none of the 60 rows that reach WHERE of counts" in finding.text
+    assert "none of the 60 rows that reach WHERE of counts (line 3: WHERE v > 90) passes it" in finding.text
     trail = [each.rpartition(": ")[2] for each in finding.evidence]
     assert trail[:2] == ["60 in, 60 out", "60 in, 0 out"], "where the rows are lost"
     assert set(trail[2:]) == {"0 in, 0 out"}

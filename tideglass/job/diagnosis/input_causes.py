@@ -190,7 +190,8 @@ def _times(partitions: tuple[InputStatus, ...], facts: JobFacts) -> Iterator[str
         action = "dropped" if settings.drops else "adjusted"
         yield (
             f"early limit {ticks_text(settings.early_ticks)}, late tolerance {late}, out-of-order "
-            f"tolerance {ticks_text(settings.out_of_order_ticks)}; beyond them events are {action}"
+            f"tolerance {ticks_text(settings.out_of_order_ticks)}; an event beyond the first is dropped, "
+            f"one beyond the others {action}"
         )
 
 

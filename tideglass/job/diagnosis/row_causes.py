@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from tideglass.job.diagnosis.expected import due_moment
@@ -72,8 +73,8 @@ def _lost_in(facts: JobFacts, graph: StepGraph, output: str, step: StepStatus) -
             "HAVING_MATCHES_NOTHING" if grouped else "WHERE_MATCHES_NOTHING",
             output,
             Severity.NOTE if any(map(facts.rows_of, facts.outputs)) else Severity.WARNING,
-            f"output {output} has had no row: none of the {rows} that reach {clause} of {step.step}{place} "
-            "passes it",
+            f"output {output} has had no row: none of the {rows} that reach {clause} of {step.step}"
+            f"{_clause_place(facts, step, clause)} passes it",
             evidence,
             f"look at the condition of {clause}: a comparison with NULL or of a text with a number holds "
             "for no row; `tideglass test` tries it on rows of your own",
@@ -143,6 +144,16 @@ def _place(facts: JobFacts, step: StepStatus) -> str:
     lines = [] if facts.query is None else facts.query.splitlines()
     text = lines[step.line - 1].strip() if 0 < step.line <= len(lines) else ""
     return f" (line {step.line}" + (f": {text[:80]}" if text else "") + ")"
+
+
+def _clause_place(facts: JobFacts, step: StepStatus, clause: str) -> str:
+    """Where a clause of a step is; the step's own place where its text does not show it."""
+    lines = [] if facts.query is None or step.line is None else facts.query.splitlines()
+    for number, text in enumerate(lines[(step.line or 1) - 1 :], start=step.line or 1):
+        found = re.search(rf"\b{clause}\b.*", text.partition("--")[0], re.IGNORECASE)
+        if found:
+            return f" (line {number}: {found[0].strip()[:80]})"
+    return _place(facts, step)
 
 
 def _reference_lines(facts: JobFacts) -> Iterator[str]:
