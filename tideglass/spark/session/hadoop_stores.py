@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from tideglass.core.errors import StorageError
 from tideglass.storage import StorageOptions, StoragePath
-from tideglass.storage.storage_options import hadoop_settings
+from tideglass.storage.storage_options import VARIABLE, hadoop_settings
 from tideglass.storage.store_uri import store_uri
 
 #: Hadoop's drivers by kind of store, of the version of the Hadoop that Spark brings along.
 DRIVERS = {"azure": "org.apache.hadoop:hadoop-azure", "s3": "org.apache.hadoop:hadoop-aws"}
+#: What Spark shows as stars in its UI and its event log: its own words for secrets, and others for keys.
+_REDACTED = "(?i)secret|password|token|access[.]?key|account[.]?key|storage_settings"
 _HADOOP_JAR = "hadoop-client-api-*.jar"
 
 
@@ -49,3 +52,16 @@ def store_settings(directory: StoragePath) -> dict[str, str]:
     known = dict(StorageOptions.of_environment().settings)
     found = hadoop_settings(store_uri(str(directory))[0], os.environ) | known
     return {f"spark.hadoop.{name}": value for name, value in found.items()}
+
+
+def pass_on(configuration: Mapping[str, str]) -> dict[str, str]:
+    """Make what Spark's configuration says of stores known to this process and to new executors.
+
+    configuration: all settings of Spark, those of `--conf` and of its defaults among them.
+    Returns the settings to add: the variable that executors find the options in, and that Spark hides it.
+    """
+    StorageOptions.of_spark(configuration).put_into(os.environ)
+    options = os.environ.get(VARIABLE)
+    if not options:
+        return {}
+    return {f"spark.executorEnv.{VARIABLE}": options, "spark.redaction.regex": _REDACTED}
