@@ -75,6 +75,8 @@ def test_2_one_idle_partition_under_an_unlimited_late_tolerance(tmp_path: Path, 
     chain = text_of(finding)
     assert "output counts ← counts (tumbling window) ← input events" in chain
     assert "its watermark is set by the newest event less the out-of-order tolerance" in chain
+    (due,) = found.next_rows
+    assert (due.due_ticks is not None, due.expected) == (True, None), "nobody knows when it sends again"
 
 
 def test_2_one_idle_partition_under_a_late_tolerance_is_waited_for(tmp_path: Path, clock: Clock) -> None:

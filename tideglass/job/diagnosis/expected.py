@@ -12,6 +12,9 @@ from tideglass.job.report.status import HolderStatus, StepStatus
 #: Rows that are kept to be looked at, and make no row when their time is over.
 _LOOKED_AT = ("look back", "right rows")
 
+#: A partition that has sent nothing for so long is not counted on.
+_IDLE_SECONDS = 30.0
+
 
 def due_moment(
     facts: JobFacts, graph: StepGraph, output: str
@@ -27,7 +30,8 @@ def due_moment(
         if not makes_rows or inner or (holder.due_ticks or 0) < known_ticks(watermark_ticks):
             continue
         expected = None
-        if watermark_ticks is not None and is_moment(watermark_ticks) and _keeps_up(facts, watermark_ticks):
+        keeps_up = is_moment(watermark_ticks) and _keeps_up(facts, known_ticks(watermark_ticks))
+        if watermark_ticks is not None and keeps_up and not _stands(facts, watermark_ticks):
             wall_ticks = facts.now_ticks + (holder.due_ticks or 0) - watermark_ticks
             expected = format_ticks(wall_ticks + TICKS_PER_SECOND)[:19] + "Z"
         return step, holder, expected
@@ -37,6 +41,17 @@ def due_moment(
 def _keeps_up(facts: JobFacts, watermark_ticks: int) -> bool:
     """Whether the watermark goes on as the clock does: near to it, and not of a recording."""
     return -TICKS_PER_DAY < facts.now_ticks - watermark_ticks < TICKS_PER_DAY
+
+
+def _stands(facts: JobFacts, watermark_ticks: int) -> bool:
+    """Whether a partition that sends nothing holds the watermark, and no late tolerance moves it on."""
+    limited = facts.settings is None or facts.settings.late_ticks is not None
+    return not limited and any(
+        each.watermark_ticks is not None
+        and each.watermark_ticks <= watermark_ticks
+        and facts.idle_seconds(each) >= _IDLE_SECONDS
+        for each in facts.status.inputs
+    )
 
 
 def next_row(facts: JobFacts, graph: StepGraph, output: str) -> NextRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tideglass.core.time import TICKS_PER_SECOND
+from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_SECOND
 from tideglass.job.diagnosis.facts import JobFacts, wall_ticks
 from tideglass.job.diagnosis.finding import Finding, Severity
 from tideglass.job.diagnosis.input_causes import has_time_policies, total_decisions
@@ -65,13 +65,21 @@ def idle_partitions(facts: JobFacts) -> Iterator[Finding]:
             yield _never(facts, graph, output, never)
 
 
+def _last_sent_ticks(partition: InputStatus, now_ticks: int) -> int:
+    """When a partition last sent something: its newest arrival; of a recording, when it was read."""
+    arrival_ticks = partition.last_arrival_ticks
+    if arrival_ticks is not None and 0 <= now_ticks - arrival_ticks < TICKS_PER_DAY:
+        return arrival_ticks
+    return wall_ticks(partition.last_event) or now_ticks
+
+
 def _idle(
     facts: JobFacts, graph: StepGraph, output: str, idle: Sequence[InputStatus], newest_ticks: int
 ) -> Finding:
     slowest = min(idle, key=lambda each: known_ticks(each.watermark_ticks))
     watermark_ticks = known_ticks(slowest.watermark_ticks)
     now_ticks = facts.now_ticks
-    since = moment_text(wall_ticks(slowest.last_event) or now_ticks, now_ticks)
+    since = moment_text(_last_sent_ticks(slowest, now_ticks), now_ticks)
     late_ticks = None if facts.settings is None else facts.settings.late_ticks
     unlimited = late_ticks is None
     held_seconds = (newest_ticks - watermark_ticks) / TICKS_PER_SECOND
