@@ -8,6 +8,7 @@
 #   make test-versions  what touches each part of Spark, on another Spark: SPARK=4.2 PYTHON=python3.13 PANDAS=3
 #   make check       what CI does: format, lint, types, all tests as deep as they go, and test-versions
 #   make kafka       the toll example on a real Kafka broker, which it starts
+#   make cluster-queries  twenty recipes of the cookbook on a cluster of two workers, which it starts
 #   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
 #   make costs       keep what kernels cost now as the thresholds of tests/costs
 #   make bench       our engine beside Flink SQL, Structured Streaming and DuckDB; BENCH="--help" for more
@@ -26,7 +27,7 @@ PANDAS ?= 2
 OTHER := .cache/spark-$(SPARK)-$(notdir $(PYTHON))-pandas-$(PANDAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kafka test test-fast test-deep test-spark test-versions check format-check lint types bench fuzz costs clean
+.PHONY: help setup demo kafka test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries fuzz costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -91,6 +92,9 @@ check: format-check lint types test-deep test-spark test-versions
 
 bench: $(READY)
 	@$(BIN)/python bench/run.py $(BENCH)
+
+cluster-queries: $(READY)
+	@PYTHONPATH=.:tests $(BIN)/python -m support.cluster_recipes
 
 fuzz: $(READY)
 	@$(BIN)/python tests/fuzz $(FUZZ)
