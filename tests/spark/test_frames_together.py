@@ -101,6 +101,34 @@ def test_outputs_of_finished_dataframes_are_written_together_and_read_once(spark
         tideglass.start(frames, sinks.writers, "nowhere")
 
 
+def test_sparks_ui_names_inputs_steps_and_outputs(spark: SparkSession) -> None:
+    query = """
+    WITH fast AS (SELECT device, MAX(v) AS v FROM e TIMESTAMP BY t GROUP BY device, TumblingWindow(second, 5))
+    SELECT device, COUNT(*) AS n INTO counts FROM fast GROUP BY device, TumblingWindow(second, 10)
+    SELECT device INTO high FROM fast
+    """
+    df = spark.createDataFrame(EVENTS, SCHEMA)
+    frames = tideglass.query(spark, query, {"e": df})
+    spark.sparkContext.setJobDescription("mine")
+    tideglass.write(frames, {name: lambda rows, _: rows.count() for name in frames})
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == "mine"
+    spark.sparkContext.setJobDescription(cast("Any", None))
+    jobs = cast("Any", spark.sparkContext)._jsc.sc().statusStore().jobsList(None)
+    shown = {
+        job.description().get()
+        for job in (jobs.apply(n) for n in range(jobs.size()))
+        if job.description().isDefined()
+    }
+    assert {
+        "tideglass batch 0: e → fast → counts, high",
+        "tideglass batch 0: rows → counts",
+        "tideglass batch 0: rows → high",
+    } <= shown
+    plan = cast("Any", frames["high"])._jdf.queryExecution().toString()
+    assert "events_of_e" in plan
+    assert "rows_of_high" in plan
+
+
 def test_frames_of_pandas_tables_of_arrow_and_names_in_the_catalog_are_inputs(spark: SparkSession) -> None:
     rows = {"v": [1, 7], "t": ["2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"]}
     pandas: Any = pd.DataFrame(rows).iloc[::-1]

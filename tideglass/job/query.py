@@ -56,18 +56,18 @@ class SparkHost:
             options.cores, self.directory.spark_log, libraries(self.job), ui=options.spark_ui
         )
 
-    def linked(self, session: SparkSession) -> str | None:
-        """The name of the job where Spark's UI leads to its page, else None; a failure is logged."""
+    def linked(self, session: SparkSession) -> bool:
+        """Has Spark's UI lead to the job's page, if it has one: whether it does. A failure is logged."""
         from tideglass.spark.session.page_link import link_page
 
         url = self.job.options.page_url
         if url is None:
-            return None
+            return False
         problem = link_page(session, url)
         if problem is not None and self.job.options.spark_ui:
             with self.directory.spark_log.open("a") as log:
                 print(f"tideglass: Spark's UI has no link to {url}: {problem}", file=log)
-        return self.job.name if problem is None else None
+        return problem is None
 
     def held_partitions(self, topic: TopicInput, from_ms: int | None) -> Mapping[int, HeldPartition]:
         """What a topic holds, by partition. from_ms: the time `HeldPartition.found` is of, None for none."""
@@ -88,6 +88,7 @@ def libraries(job: JobPlan) -> Libraries | None:
 
 def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:
     """Start the query of a run. The committer gets what every batch has for the driver."""
+    from tideglass.spark.descriptions import flow
     from tideglass.spark.kafka.query import LiveJob, start_live
     from tideglass.spark.query import QueryOptions, start
 
@@ -108,6 +109,8 @@ def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:
         kafka_options,
         alone=host.shared is None,
         watch=committer.reporter.view,
+        job=job.name,
+        flow=flow(topology),
         linked=host.linked(session),
         fence=committer.reporter.check_lock,
     )

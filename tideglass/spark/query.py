@@ -18,11 +18,11 @@ from tideglass.engine.messages import Kind, Message, for_driver, raise_failure
 from tideglass.engine.output_filter import emitted_messages
 from tideglass.plan.topology import Topology
 from tideglass.spark.checkpoint import relocate
+from tideglass.spark.descriptions import describe
 from tideglass.spark.errors import explained
 from tideglass.spark.file_source import JobSource, SourceJob
 from tideglass.spark.kafka.output import with_heads, write_records
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
-from tideglass.spark.session.page_link import describe_batch
 from tideglass.spark.session.planners import end_planners
 from tideglass.spark.session.spark_session import LOCAL_CHECKPOINTS
 from tideglass.storage import storage_path
@@ -54,7 +54,9 @@ class QueryOptions:
     alone: nothing else is run in the session, so what Spark has planned with may end.
     watch: looks on while batches run; None: nobody does.
     fence: called before a batch runs and before anything of it is written; raises where the query is to end.
-    linked: name of the job whose page Spark's UI leads to (`session.page_link`); None where it does not.
+    job: its name, for Spark's UI.
+    flow: what a batch computes, for Spark's UI (`descriptions.flow`).
+    linked: Spark's UI leads to the page of the job (`session.page_link`).
     """
 
     checkpoint: str
@@ -63,7 +65,9 @@ class QueryOptions:
     interval_seconds: float = 0.0
     alone: bool = False
     watch: BatchWatch | None = None
-    linked: str | None = None
+    job: str = ""
+    flow: str = ""
+    linked: bool = False
     fence: Callable[[], None] | None = None
 
 
@@ -153,8 +157,9 @@ def write(messages: DataFrame, options: QueryOptions, commit: Commit, *, finishe
         if options.alone and not planned:
             end_planners(batch.sparkSession)
         planned = True
-        if options.linked is not None:
-            describe_batch(batch.sparkSession, options.linked, batch_id)
+        describe(
+            batch.sparkSession, f"batch {batch_id}: {options.flow}", job=options.job, linked=options.linked
+        )
         if not options.kafka:
             messages = for_driver(_messages(batch))
             raise_failure(messages)

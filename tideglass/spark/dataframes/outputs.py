@@ -19,6 +19,7 @@ from tideglass.plan.topology import Topology
 from tideglass.spark.dataframes.metrics import keep
 from tideglass.spark.dataframes.output_columns import OutputColumns
 from tideglass.spark.dataframes.sql_columns import arrow_of
+from tideglass.spark.descriptions import shown_as
 from tideglass.spark.errors import sentence_first
 
 
@@ -55,7 +56,11 @@ class FrameOutput:
             return (batch for table in tables for batch in table.to_batches())
 
         wanted = (fn.col("kind") == Kind.ROWS.value) & (fn.col("target") == ordinal)
-        return messages.where(wanted).select("body").mapInArrow(to_rows, self.columns.schema)
+        return (
+            messages.where(wanted)
+            .select("body")
+            .mapInArrow(shown_as(to_rows, "rows_of", self.name), self.columns.schema)
+        )
 
 
 @dataclass(frozen=True, slots=True)

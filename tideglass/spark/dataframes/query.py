@@ -41,6 +41,7 @@ from tideglass.spark.dataframes.metrics import observed
 from tideglass.spark.dataframes.output_columns import OutputColumns
 from tideglass.spark.dataframes.outputs import FrameOutput
 from tideglass.spark.dataframes.sql_columns import field_types, type_at, value_type
+from tideglass.spark.descriptions import shown_as
 from tideglass.spark.errors import sentence_first
 from tideglass.spark.ingress import IngressProcessor
 from tideglass.spark.interpreter import see_interpreter
@@ -363,7 +364,9 @@ def _chunks(
             yield pa.record_batch(list(columns), schema=ARROW_SCHEMA)
 
     # A row without columns would not be counted.
-    return df.select(*(columns or [fn.lit(0).alias("$nothing")])).mapInArrow(to_chunks, MESSAGE_SCHEMA)
+    return df.select(*(columns or [fn.lit(0).alias("$nothing")])).mapInArrow(
+        shown_as(to_chunks, "events_of", name), MESSAGE_SCHEMA
+    )
 
 
 def gathered(batches: Iterator[pa.RecordBatch], rows: int = CHUNK_ROWS) -> Iterator[pa.Table]:

@@ -21,6 +21,7 @@ from tideglass.core.errors import TideglassError
 from tideglass.core.suggest import did_you_mean
 from tideglass.engine.messages import Kind
 from tideglass.spark.dataframes.outputs import FrameOutput, made_by_query
+from tideglass.spark.descriptions import described, flow
 from tideglass.spark.errors import explained as explained_text
 
 #: Writes the rows of an output for one batch: called with them and the batch's number, as foreachBatch does.
@@ -57,7 +58,7 @@ def start(
         )
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
-        _write(batch, chosen, outputs, batch_id)
+        _write(batch, chosen, outputs, batch_id, name or "tideglass")
 
     writer = shared.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint))
     if name is not None:
@@ -78,7 +79,7 @@ def write(frames: Mapping[str, DataFrame], outputs: Mapping[str, Write]) -> None
             "  hint: tideglass.start(frames, outputs, checkpoint) writes them batch by batch"
         )
     with as_our_errors():
-        _write(shared, chosen, outputs, 0)
+        _write(shared, chosen, outputs, 0, "tideglass")
 
 
 def await_termination(query: StreamingQuery, timeout_seconds: int | None = None) -> bool:
@@ -128,14 +129,25 @@ def _shared(
 
 
 def _write(
-    messages: DataFrame, chosen: Mapping[str, FrameOutput], outputs: Mapping[str, Write], batch_id: int
+    messages: DataFrame,
+    chosen: Mapping[str, FrameOutput],
+    outputs: Mapping[str, Write],
+    batch_id: int,
+    query: str,
 ) -> None:
-    """The rows of a batch to their writers; the batch runs once."""
+    """The rows of a batch to their writers; the batch runs once.
+
+    query: its name, for Spark's UI.
+    """
+    spark, batch = messages.sparkSession, f"{query} batch {batch_id}:"
+    topology = next(iter(chosen.values())).topology
     held = messages.where(fn.col("kind") == Kind.ROWS.value).select("kind", "target", "body").persist()
     try:
         # Runs every task of the batch to its end, whatever a writer reads of its rows: state is kept then.
-        held.agg(fn.count(fn.lit(1))).collect()
+        with described(spark, f"{batch} {flow(topology, chosen)}"):
+            held.agg(fn.count(fn.lit(1))).collect()
         for name, output in chosen.items():
-            outputs[name](output.rows(held), batch_id)
+            with described(spark, f"{batch} rows → {name}"):
+                outputs[name](output.rows(held), batch_id)
     finally:
         held.unpersist()

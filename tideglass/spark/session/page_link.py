@@ -6,7 +6,6 @@ versions, so a link that cannot be made is a problem to be logged, and no error.
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any, cast
 
 from pyspark.sql import SparkSession
@@ -30,11 +29,3 @@ def link_page(spark: SparkSession, url: str) -> str | None:
     except Exception as error:
         return f"{type(error).__name__}: {error}".split("\n", 1)[0]
     return None
-
-
-def describe_batch(spark: SparkSession, job: str, batch_id: int) -> None:
-    """Have the table of Spark's jobs show what follows as a batch of the job, with a link to its page.
-
-    To be called in the thread that runs the batch: a description belongs to a thread.
-    """
-    spark.sparkContext.setJobDescription(f'<a href="{PATH}">{escape(job)}</a> batch {batch_id}')
