@@ -13,6 +13,7 @@ def test_the_package_offers_these_names_and_each_can_be_loaded() -> None:
         "FrameInput",
         "Job",
         "await_termination",
+        "configure",
         "explained",
         "kafka",
         "metrics",

@@ -8,6 +8,7 @@
     FrameInput         a DataFrame as an input: which columns say arrival time, partition and offset
     kafka              a Kafka topic as an input, read by Spark's own connector
     Job                an ASA project: load it, choose options, run it
+    configure          what makes queries faster, for the builder of a Spark session of one's own
 
 A name is loaded when it is first used, so that `import tideglass` costs nothing.
 """
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
     from tideglass.spark.dataframes.query import FrameInput
     from tideglass.spark.dataframes.running import await_termination, explained, start, write
     from tideglass.spark.kafka.input import kafka
+    from tideglass.spark.session.spark_settings import configure
 
 __all__ = [
     "FrameInput",
     "Job",
     "await_termination",
+    "configure",
     "explained",
     "kafka",
     "metrics",
@@ -40,6 +43,7 @@ _HOMES = {
     "FrameInput": "tideglass.spark.dataframes.query",
     "Job": "tideglass.api",
     "await_termination": "tideglass.spark.dataframes.running",
+    "configure": "tideglass.spark.session.spark_settings",
     "explained": "tideglass.spark.dataframes.running",
     "kafka": "tideglass.spark.kafka.input",
     "metrics": "tideglass.dataframes",

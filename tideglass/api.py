@@ -12,6 +12,7 @@ from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import Profile
+from tideglass.job.run_session import executors_for
 from tideglass.job.runner import run
 from tideglass.project.project import Project, load_project
 from tideglass.telemetry.exports import NOWHERE, Exports, observers
@@ -63,9 +64,10 @@ class Job:
     ) -> Metrics:
         """Run until the input ends (`once`) or the process gets a signal to stop; see `job.runner.run`.
 
-        spark: a session to run in; by default one of this process is started.
+        spark: a session to run in, of this machine or of a cluster, which stays as it is but for the settings
+            a job needs; by default one is made as `tideglass run` makes it.
         exports: where its metrics go besides the status file.
         """
-        plan = plan_job(self.project, self.options)
+        plan = plan_job(self.project, self.options, executors_for(self.project, self.options, spark))
         with observers(JobDirectory.at(plan.run_directory), exports) as found:
             return run(plan, watch, spark, profile=profile, observers=found.all)

@@ -6,15 +6,15 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 import psutil
 import pyspark
@@ -43,6 +43,7 @@ class Machine:
     cores: how many tasks run there at once.
     memory: what executors may have there, as Spark spells it.
     environment: more variables of its processes.
+    programs: other interpreters there, by name, each as the words of a command.
     """
 
     python: Path = Path(sys.executable)
@@ -50,6 +51,7 @@ class Machine:
     cores: int = 1
     memory: str = "1500m"
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    programs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass
@@ -79,7 +81,8 @@ class Cluster:
             "PYTHONPATH": os.pathsep.join(map(str, machine.python_path)),
             **machine.environment,
         }
-        _stand_for(own / "bin", machine.python)
+        python = shlex.quote(str(machine.python))
+        _write_programs(own / "bin", {"python": python, "python3": python, **machine.programs})
         log = self.folder / f"worker-{number}-{self._started}.log"
         words = [WORKER, "--host", HOST, "--port", "0", "--webui-port", "0", "--work-dir", str(own / "work")]
         words += ["--cores", str(machine.cores), "--memory", machine.memory, self.master]
@@ -123,7 +126,7 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(folder: Path, machines: Sequence[Machine] = (Machine(), Machine())) -> Iterator[Cluster]:
+def running_cluster(folder: Path, machines: Sequence[Machine] = (Machine(), Machine())) -> Generator[Cluster]:
     """A cluster as long as this lasts; its processes end with this one at the latest, even after `kill -9`.
 
     folder: where its logs and the folders of its workers go.
@@ -184,18 +187,18 @@ def _wait_for(pattern: str, log: Path, process: subprocess.Popen[bytes]) -> str:
         time.sleep(_LOOK_SECONDS)
 
 
-def _stand_for(folder: Path, python: Path) -> None:
-    """Have `python3` and `python` in the folder be an interpreter, with the packages it has where it is."""
+def _write_programs(folder: Path, programs: Mapping[str, str]) -> None:
+    """Have each name be a program in the folder: an interpreter with the packages it has where it is."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("python3", "python"):
+    for name, words in programs.items():
         program = folder / name
-        program.write_text(f'#!/bin/sh\nexec "{python}" "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
         program.chmod(0o755)
 
 
 def _below(pid: int) -> list[psutil.Process]:
     try:
-        return cast("list[psutil.Process]", psutil.Process(pid).children(recursive=True))
+        return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cluster import COMPLETE, Cluster, running_cluster
+from support.cluster import Cluster, machine_with_others, running_cluster
 from tideglass.spark.session.java import find_java
 from tideglass.spark.session.spark_session import local_session
 
@@ -72,5 +72,6 @@ def broker(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="session")
 def cluster(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster of two workers of one core, which all tests share; whoever ends a worker starts it again."""
-    with running_cluster(tmp_path_factory.mktemp("cluster"), (COMPLETE, COMPLETE)) as started:
+    folder = tmp_path_factory.mktemp("cluster")
+    with running_cluster(folder, [machine_with_others(folder / name) for name in "ab"]) as started:
         yield started

@@ -13,7 +13,7 @@ import pytest
 
 from tideglass.core.errors import TideglassError
 from tideglass.spark.errors import explained
-from tideglass.spark.interpreter import see_interpreter, see_program
+from tideglass.spark.interpreter import see_interpreter, see_planner, see_program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,9 +60,22 @@ def test_a_python_that_does_not_start_is_told_of(tmp_path: Path, text: str | Non
     assert str(caught.value).startswith(f"{REMEDY}: {WORKERS}, {broken}, cannot be started (")
 
 
-def test_our_own_python_and_those_of_other_machines_are_not_looked_at(tmp_path: Path):
+def test_our_own_python_is_not_looked_at():
     see_program(sys.executable)
-    see_interpreter(session(str(tmp_path / "none"), "spark://elsewhere:7077"))
+    see_planner(session(sys.executable, "spark://elsewhere:7077"))
+
+
+def test_the_python_that_plans_on_this_machine_for_others_is_told_of(tmp_path: Path):
+    bare = program(tmp_path, f'exec {sys.executable} -I -S "$@"')
+    with pytest.raises(TideglassError) as caught:
+        see_planner(session(bare, "spark://elsewhere:7077"))
+    sentence, hint = str(caught.value).splitlines()
+    assert sentence.startswith(
+        f"Spark plans a job with {bare} on this machine, as executors run it with theirs"
+    )
+    assert "here it has no package" in sentence
+    assert hint.startswith(f"  hint: have {sys.executable} be {bare} on the PATH")
+    see_planner(session(bare))  # there the workers are those of this machine, and looked at
 
 
 TOLD = {

@@ -76,7 +76,7 @@ def test_a_run_serves_its_page_and_sparks_ui_leads_there(tmp_path: Path):
     command = [sys.executable, "-m", "tideglass.cli.main"]
     subprocess.run([*command, "new", "heat"], cwd=tmp_path, check=True, capture_output=True)
     process = subprocess.Popen(
-        [*command, "run", "heat", "--page", "0", "--spark-ui", "--cores", "1"],
+        [*command, "run", "heat", "--page", "0", "--ui", "--cores", "1"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

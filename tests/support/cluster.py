@@ -6,6 +6,7 @@ A process has one Spark context, and that of the tests is local: a job on the cl
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import venv
@@ -17,17 +18,36 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "cluster"))
 from standalone import Cluster, Machine, running_cluster
 
 ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-m", "tideglass.cli.main")
 #: A worker whose `python3` is the interpreter of the tests, with the tideglass that is tested.
 COMPLETE = Machine(python_path=(ROOT,))
 
-__all__ = ["COMPLETE", "ROOT", "Cluster", "Machine", "bare_python", "driver_environment", "run_driver"]
-__all__ += ["running_cluster"]
+__all__ = ["COMMAND", "COMPLETE", "ROOT", "Cluster", "Machine", "bare_python", "driver_environment"]
+__all__ += ["machine_with_others", "run_driver", "running_cluster"]
 
 
 def bare_python(folder: Path) -> Path:
     """A new interpreter of this version without any package."""
     venv.create(folder, with_pip=False, symlinks=True)
     return folder / "bin" / "python"
+
+
+def machine_with_others(folder: Path) -> Machine:
+    """A complete one that has two more interpreters.
+
+    bare-python: without any package. other-python: with another version of tideglass.
+    """
+    bare = bare_python(folder / "bare")
+    other = folder / "other"
+    about = other / "tideglass-9.9.dist-info" / "METADATA"
+    about.parent.mkdir(parents=True)
+    about.write_text("Metadata-Version: 2.1\nName: tideglass\nVersion: 9.9\n")
+    paths = f'PYTHONPATH={shlex.quote(str(other))}:"$PYTHONPATH"'
+    programs = {
+        "bare-python": f"env -u PYTHONPATH {shlex.quote(str(bare))}",
+        "other-python": f"env {paths} {shlex.quote(sys.executable)}",
+    }
+    return Machine(python_path=(ROOT,), programs=programs)
 
 
 def driver_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -17,6 +17,7 @@ from tideglass.cli import (
     check,
     estimate,
     explain,
+    launcher_path,
     new,
     page,
     play,
@@ -61,6 +62,7 @@ COMMANDS = {
     "play": play.play,
     "test": test.run_test_cases,
     "prepare": prepare.prepare,
+    "launcher": launcher_path.launcher,
 }
 for command_name, command in COMMANDS.items():
     if command is start.start:

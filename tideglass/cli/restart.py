@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tideglass.cli.job import ProjectArgument, RunDirOption, job_directory
+from tideglass.cli.spark_options import ConfOption, MasterOption, replaced_conf
 from tideglass.cli.start import launch
 from tideglass.cli.stop import WaitOption, stop_run
 
@@ -19,6 +20,8 @@ def restart(
     key_groups: Annotated[
         int | None, typer.Option(min=1, help="Pieces a stage's keys are split into from now on.")
     ] = None,
+    master: MasterOption = None,
+    conf: ConfOption = None,
 ) -> None:
     """Stop a job after its batch, if it runs, and start it in the background with the options it had."""
     from tideglass.core.errors import StateError
@@ -35,4 +38,5 @@ def restart(
         )
     stop_run(directory, wait_seconds=wait)
     changed = [] if key_groups is None else ["--key-groups", str(key_groups)]
-    launch([*last.arguments, *changed], Path(last.folder))
+    changed += [] if master is None else ["--master", master]
+    launch([*replaced_conf(last.arguments, conf or ()), *changed], Path(last.folder))

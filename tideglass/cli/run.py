@@ -23,6 +23,14 @@ from tideglass.cli.job import (
 )
 from tideglass.cli.notes import INPUT_HELP
 from tideglass.cli.page import RunPageOption
+from tideglass.cli.spark_options import (
+    ConfOption,
+    MasterOption,
+    UiOption,
+    conf_of,
+    kept_conf,
+    overridden_settings,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -100,9 +108,9 @@ def run(
         Path | None, typer.Option("--metrics-file", metavar="FILE", help="Add metrics to it as JSON lines.")
     ] = None,
     page: RunPageOption = None,
-    spark_ui: Annotated[
-        bool, typer.Option("--spark-ui", help="Spark's own UI too, which leads to the page.")
-    ] = False,
+    ui: UiOption = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the summary.")] = False,
     profiled: Annotated[
         bool, typer.Option("--profile", help="Say at the end where the time of the batches went.")
@@ -113,18 +121,22 @@ def run(
 
     loaded = load_project(project, allow_outside=allow_outside)
     served = None if page is None else page_of(page, job_directory(project, run_dir))
+    settings = conf_of(conf)
     if not live:  # else the job knows which libraries Spark needs
         from tideglass.spark.session.libraries import Libraries
         from tideglass.spark.session.spark_session import begin_session
+        from tideglass.spark.session.spark_settings import SessionOptions
 
         directory = job_directory(project, run_dir)
-        begin_session(cores, directory.spark_log, Libraries(directory=directory.path), ui=spark_ui)
+        needed = Libraries(directory=directory.path)
+        begin_session(SessionOptions(cores, directory.spark_log, needed, ui, master, settings))
     # The longest of the start goes on beside these imports.
     from tideglass.cli.profile import profile_tables
     from tideglass.job.directory import JobDirectory
     from tideglass.job.options import RunOptions
     from tideglass.job.plan import plan_job
     from tideglass.job.report.profile import Profile
+    from tideglass.job.run_session import executors_for
     from tideglass.job.start.decision import asked_start
     from tideglass.project.input_option import input_options
     from tideglass.telemetry.exports import Exports, observers
@@ -147,7 +159,9 @@ def run(
         packages=packages,
         jars=jars,
         page_url=None if served is None else served.bare_url,
-        spark_ui=spark_ui,
+        ui=ui,
+        master=master,
+        conf=settings,
         arguments=arguments_of(context),
     )
     from rich.console import Console
@@ -158,7 +172,9 @@ def run(
         console.print(f"warning: {warning}", style="yellow", markup=False)
     for notice in loaded.unsupported:
         console.print(f"note: {notice}", style="dim", markup=False)
-    job = plan_job(loaded, options)
+    for notice in overridden_settings(settings):
+        console.print(f"note: {notice}", style="yellow", markup=False, soft_wrap=True)
+    job = plan_job(loaded, options, executors_for(loaded, options))
     for warning in job.warnings:
         console.print(f"warning: {warning}", style="yellow", markup=False)
     for warning in job.compiled.warnings:
@@ -277,7 +293,7 @@ def arguments_of(context: typer.Context) -> tuple[str, ...]:
             words.append(parameter.opts[0])
         else:
             for each in value if parameter.multiple else (value,):
-                words += [parameter.opts[0], str(each)]
+                words += [parameter.opts[0], kept_conf(str(each)) if name == "conf" else str(each)]
     return tuple(words)
 
 

@@ -10,8 +10,10 @@ from tideglass.core.errors import ProjectError
 _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 
 
-def resolved(text: str, environment: Mapping[str, str]) -> str:
+def resolved(text: str, environment: Mapping[str, str], source: str = "the project") -> str:
     """The text with what it refers to. Raises ProjectError for a variable that is not set.
+
+    source: where the text is from, for that error.
 
     >>> resolved("user-${NAME}", {"NAME": "a"})
     'user-a'
@@ -19,7 +21,7 @@ def resolved(text: str, environment: Mapping[str, str]) -> str:
     missing = [name for name in _REFERENCE.findall(text) if name not in environment]
     if missing:
         raise ProjectError(
-            f"the project refers to the environment variable {missing[0]}, which is not set\n"
+            f"{source} refers to the environment variable {missing[0]}, which is not set\n"
             f"  hint: export {missing[0]}=... before the run"
         )
     return _REFERENCE.sub(lambda found: environment[found[1]], text)

@@ -40,7 +40,10 @@ class RunOptions:
     packages: Maven coordinates of Spark's connector for Kafka; "" for the one that belongs to this Spark.
     jars: a folder that holds the connector instead; None for none.
     page_url: address of the page that shows this run, without its token; None: it has none.
-    spark_ui: Spark serves its own UI, which leads to that page.
+    ui: Spark serves its own UI, which leads to that page.
+    master: of the cluster whose executors run the tasks, as Spark spells it; None: what spark-submit or
+        spark-defaults.conf says, else this machine.
+    conf: settings of Spark.
     arguments: those of `tideglass run` that say the same, for the journal; None for another command.
     """
 
@@ -64,7 +67,9 @@ class RunOptions:
     packages: str = ""
     jars: Path | None = None
     page_url: str | None = None
-    spark_ui: bool = False
+    ui: bool = False
+    master: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict[str, str])
     arguments: tuple[str, ...] | None = None
 
     @property

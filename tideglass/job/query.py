@@ -22,15 +22,14 @@ from tideglass.job.outputs import TaskSink
 from tideglass.job.progress.replay import ReplayState, released_file
 from tideglass.job.report.gauges import LOOK_SECONDS
 from tideglass.job.report.status import ReferenceStatus
+from tideglass.job.run_session import libraries, session_options
 from tideglass.job.start.topics import input_begin
-from tideglass.storage import storage_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from tideglass.spark.file_source import SourceJob
-    from tideglass.spark.session.libraries import Libraries
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +46,14 @@ class SparkHost:
     shared: SparkSession | None = None
 
     def session(self) -> SparkSession:
-        from tideglass.spark.session.spark_session import local_session
+        from tideglass.spark.interpreter import see_interpreter
+        from tideglass.spark.session.spark_session import open_session
 
         if self.shared is not None:
             return self.shared
-        options = self.job.options
-        return local_session(
-            options.cores, self.directory.spark_log, libraries(self.job), ui=options.spark_ui
-        )
+        made = open_session(session_options(self.job.options, self.directory, libraries(self.job)))
+        see_interpreter(made)
+        return made
 
     def linked(self, session: SparkSession) -> bool:
         """Has Spark's UI lead to the job's page, if it has one: whether it does. A failure is logged."""
@@ -64,7 +63,7 @@ class SparkHost:
         if url is None:
             return False
         problem = link_page(session, url)
-        if problem is not None and self.job.options.spark_ui:
+        if problem is not None and self.job.options.ui:
             with self.directory.spark_log.open("a") as log:
                 print(f"tideglass: Spark's UI has no link to {url}: {problem}", file=log)
         return problem is None
@@ -74,16 +73,6 @@ class SparkHost:
         from tideglass.spark.kafka.offsets import held_partitions
 
         return held_partitions(self.session(), topic, from_ms)
-
-
-def libraries(job: JobPlan) -> Libraries | None:
-    """What Spark needs besides its own: for topics, and for a job directory in an object store."""
-    from tideglass.spark.session.libraries import Libraries, kafka_libraries
-
-    directory = storage_path(job.run_directory)
-    if not job.topics and all(each.kafka_options is None for each in job.outputs.values()):
-        return None if directory.is_local else Libraries(directory=directory)
-    return replace(kafka_libraries(job.options.packages, job.options.jars), directory=directory)
 
 
 def start_query(host: SparkHost, committer: Committer) -> StreamingQuery:

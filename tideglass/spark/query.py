@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -24,7 +25,13 @@ from tideglass.spark.file_source import JobSource, SourceJob
 from tideglass.spark.kafka.output import with_heads, write_records
 from tideglass.spark.processor import MESSAGE_SCHEMA, StageProcessor
 from tideglass.spark.session.planners import end_planners
-from tideglass.spark.session.spark_session import LOCAL_CHECKPOINTS
+from tideglass.spark.session.spark_settings import (
+    CHECKPOINT_FILES,
+    LOCAL_CHECKPOINTS,
+    PARTITIONS,
+    require,
+    warn_of_slowness,
+)
 from tideglass.storage import storage_path
 
 #: What the driver does with the messages of a batch. May run again for the same batch after a crash.
@@ -125,13 +132,17 @@ def start(spark: SparkSession, job: SourceJob, options: QueryOptions, commit: Co
 
 
 def configure(spark: SparkSession, topology: Topology, options: QueryOptions) -> None:
-    """Settings of the session that depend on the job."""
-    spark.conf.set("spark.sql.shuffle.partitions", str(topology.key_groups))
+    """Settings of the session that a job needs; warns of those of the user that it changes."""
+    for text in require(spark):
+        warnings.warn(text, stacklevel=2)
+    warn_of_slowness(spark)
+    spark.conf.set(PARTITIONS, str(topology.key_groups))
     checkpoint = storage_path(options.checkpoint)
-    if checkpoint.is_local:
-        spark.conf.set("spark.sql.streaming.checkpointFileManagerClass", LOCAL_CHECKPOINTS)
-    else:
-        spark.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
+    manager = dict(spark.conf.getAll).get(CHECKPOINT_FILES)
+    if checkpoint.is_local and manager is None:
+        spark.conf.set(CHECKPOINT_FILES, LOCAL_CHECKPOINTS)
+    if not checkpoint.is_local and manager == LOCAL_CHECKPOINTS:  # of a run before in this session
+        spark.conf.unset(CHECKPOINT_FILES)
     relocate(checkpoint)
 
 

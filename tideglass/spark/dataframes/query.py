@@ -49,7 +49,7 @@ from tideglass.spark.key_numbers import key_numbers
 from tideglass.spark.processor import MESSAGE_SCHEMA
 from tideglass.spark.query import staged
 from tideglass.spark.session.session_kind import default_parallelism
-from tideglass.spark.session.spark_session import SETTINGS
+from tideglass.spark.session.spark_settings import REQUIRED, warn_of_slowness
 from tideglass.spark.versions import check_session, ready_for_batches
 from tideglass.spark.wire import ARROW_SCHEMA
 
@@ -174,6 +174,7 @@ def query_frames(
     """
     check_session(spark)
     see_interpreter(spark)
+    warn_of_slowness(spark)
     streaming = {name: each.df.isStreaming for name, each in inputs.items()}
     if len(set(streaming.values())) > 1:
         finished = ", ".join(repr(name) for name, streams in streaming.items() if not streams)
@@ -299,12 +300,11 @@ def ingressed(
 
 
 def _check_session(spark: SparkSession, key_groups: int) -> None:
-    wanted = SETTINGS[_STATE_STORE]
-    provider = wanted.rpartition(".")[2]  # Databricks has one of this name in a package of its own
-    if (spark.conf.get(_STATE_STORE, "") or "").rpartition(".")[2] != provider:
+    wanted = REQUIRED[_STATE_STORE]
+    if not wanted.holds(spark.conf.get(_STATE_STORE, "") or ""):
         raise TideglassError(
             "the state of a stream must live in RocksDB, which this session does not use\n"
-            f"  hint: spark.conf.set({_STATE_STORE!r}, {wanted!r})"
+            f"  hint: spark.conf.set({_STATE_STORE!r}, {wanted.value!r})"
         )
     tasks = default_parallelism(spark)
     if tasks is not None and key_groups > 4 * tasks:

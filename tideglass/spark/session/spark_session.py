@@ -1,9 +1,12 @@
-"""The Spark session a job runs in, and why each setting is what it is."""
+"""The Spark session a job runs in: on this machine, on a cluster, or where spark-submit has started us."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -16,34 +19,19 @@ from tideglass.spark.session.class_archive import archive_options
 from tideglass.spark.session.fork_server import start_fork_server
 from tideglass.spark.session.java import use_java
 from tideglass.spark.session.libraries import Libraries
+from tideglass.spark.session.spark_settings import (
+    WORKER_ENVIRONMENT,
+    SessionOptions,
+    by_spark_submit,
+    chosen_settings,
+    is_local,
+    is_secret,
+    session_settings,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
-
-SETTINGS = {
-    # State lives in RocksDB; a batch uploads the changes it made, not the whole of it.
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # Messages are few and large; nothing is to be planned anew between batches.
-    "spark.sql.adaptive.enabled": "false",
-    # The offset of an earlier batch may be one without rows; a batch without rows still moves watermarks.
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # Chunks are compressed already.
-    "spark.shuffle.compress": "false",
-    "spark.shuffle.spill.compress": "false",
-    # Workers start with everything imported, and those that have scanned go on with the stages: Spark keeps
-    # processes apart by their environment, of which this setting becomes a part for stages only.
-    "spark.python.daemon.module": "tideglass.spark.session.worker_daemon",
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    # How often a growing input is looked at when there is nothing new: listing a folder is not free.
-    "spark.sql.streaming.pollingDelay": "200ms",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.streaming.metricsEnabled": "false",
-}
 
 #: A query stopped inside foreachBatch needs a deep stack to describe its error. The heap is small: it begins
 #: with what Spark needs for itself, and follows what is used instead of a share of the machine's memory.
@@ -62,42 +50,23 @@ WITH_CONNECTORS = (
     " -XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=200000"
 )
 
-#: What Python's processes are started with, unless this process has it otherwise. Chunks of tens of megabytes
-#: are made and dropped all the time. Left to itself, the C library gives their memory back to the system at
-#: once and takes it anew, which cost a tenth of a scan's time; and of the allocators Arrow has, this one
-#: keeps least and is the fastest for chunks.
-WORKER_ENVIRONMENT = {
-    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
-    "MALLOC_TRIM_THRESHOLD_": str(2 << 30),
-    "ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
-}
-
-#: A task whose Python process dies is run again, as on a cluster; alone in one process Spark would give
-#: up at once. Its state and its staged files are only taken once the whole batch is done.
-TASK_ATTEMPTS = 4
-
-#: On a local disk the default manager starts a helper process per file, 30 to 65 ms each; this one
-#: writes a temporary file and renames it, which a local file system does atomically.
-LOCAL_CHECKPOINTS = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-)
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_PYTHON = "spark.pyspark.python"
+_PYTHON_VARIABLE = "PYSPARK_PYTHON"
 
 
 class _Session(threading.Thread):
     """Makes the session of this process, once; callers wait here."""
 
-    def __init__(self, cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -> None:
+    def __init__(self, options: SessionOptions) -> None:
         super().__init__(name="tideglass-session", daemon=True)  # an error elsewhere may end the process
-        self._cores = cores
-        self._log = log
-        self._libraries = libraries
-        self._ui = ui
+        self._options = options
         self._made: SparkSession | None = None
         self._error: Exception | None = None
 
     def run(self) -> None:
         try:
-            self._made = _make(self._cores, self._log, self._libraries, self._ui)
+            self._made = _make(self._options)
         except Exception as error:
             self._error = error
 
@@ -112,17 +81,22 @@ class _Session(threading.Thread):
 _starting: list[_Session] = []
 
 
-def begin_session(
-    cores: int | None = None,
-    log: Path | None = None,
-    libraries: Libraries | None = None,
-    *,
-    ui: bool = False,
-) -> None:
-    """Begin to make the session of `local_session`, which takes seconds, while the caller goes on."""
-    session = _Session(cores, log, libraries or Libraries(), ui)
+def begin_session(options: SessionOptions) -> None:
+    """Begin to make the session of `open_session`, which takes seconds, while the caller goes on."""
+    session = _Session(options)
     session.start()
     _starting.append(session)
+
+
+def open_session(options: SessionOptions) -> SparkSession:
+    """The session of a run: on a cluster, in the JVM that spark-submit has made, or in this process.
+
+    A session that is begun is waited for; one that is already there is used as it is, except for settings of
+    ours that may change. Raises TideglassError where it cannot be made.
+    """
+    if _starting:
+        return _starting.pop().wait()
+    return _make(options)
 
 
 def local_session(
@@ -132,78 +106,106 @@ def local_session(
     *,
     ui: bool = False,
 ) -> SparkSession:
-    """A session in this process, on `cores` cores (all of them when None).
+    """A session in this process, on `cores` cores (all of them when None), as `open_session` makes it.
 
-    log: file for what Spark and its workers print; it would otherwise fall between our own lines.
-    libraries: none when None. ui: Spark serves its own UI, on this machine.
-    A session that is begun is waited for; one that is already there is used as it is, except for the settings
-    above.
+    log: file for what Spark and its workers print. libraries: none when None. ui: Spark serves its own UI.
     """
-    if _starting:
-        return _starting.pop().wait()
-    return _make(cores, log, libraries or Libraries(), ui)
+    return open_session(SessionOptions(cores, log, libraries, ui))
 
 
-def _make(cores: int | None, log: Path | None, libraries: Libraries, ui: bool) -> SparkSession:
+def _make(options: SessionOptions) -> SparkSession:
     """The session there is, with our settings; else a new one."""
-    for name, value in (WORKER_ENVIRONMENT | {"SPARK_LOCAL_IP": "127.0.0.1"}).items():
-        os.environ.setdefault(name, value)
-    wanted = libraries.settings()
-    suited = WITH_CONNECTORS if libraries.with_connector else OVER_FILES
-    settings = {
-        "spark.master": f"local[{cores or '*'},{TASK_ATTEMPTS}]",
-        "spark.app.name": "tideglass",
-        "spark.driver.extraJavaOptions": f"{DRIVER_JAVA_OPTIONS} {suited} {archive_options()}",
-        "spark.driver.memory": os.environ.get("TIDEGLASS_DRIVER_MEMORY", "2g"),
-        "spark.log.level": "ERROR",
-        **SETTINGS,
-        "spark.ui.enabled": str(ui).lower(),
-        **wanted,
-    }
+    chosen = chosen_settings(options.conf)
+    libraries = options.libraries or Libraries()
+    settings = session_settings(options, chosen)
+    local = is_local(settings["spark.master"])
+    if local:
+        for name, value in (WORKER_ENVIRONMENT | {"SPARK_LOCAL_IP": "127.0.0.1"}).items():
+            os.environ.setdefault(name, value)
+    settings |= _with_libraries(chosen, libraries)
+    if not by_spark_submit():
+        settings |= _of_driver(chosen, libraries)
     with ExitStack() as opened:
         printed = None
-        if log is not None:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            printed = opened.enter_context(log.open("ab"))
-        opened.enter_context(_interpreter(printed))
+        if options.log is not None:
+            options.log.parent.mkdir(parents=True, exist_ok=True)
+            printed = opened.enter_context(options.log.open("ab"))
+        opened.enter_context(_interpreter(printed, chosen.get(_PYTHON), local=local))
         from pyspark import SparkContext
-        from pyspark.errors import PySparkRuntimeError
-        from pyspark.java_gateway import launch_gateway
         from pyspark.sql import SparkSession
 
         context = cast("Any", SparkContext)
         if context._gateway is None:
-            use_java()
-            best, conf = libraries.packages, _configured(settings)
-            while True:
-                printing = {} if printed is None else {"stdout": printed, "stderr": printed}
-                began = 0 if printed is None else printed.seek(0, os.SEEK_END)
-                try:
-                    gateway = launch_gateway(conf, printing)
-                    break
-                except PySparkRuntimeError as error:
-                    if "spark.jars.packages" not in wanted:
-                        raise
-                    text = "" if log is None else log.read_bytes()[began:].decode(errors="replace")
-                    libraries = _other_libraries(libraries, text, error)
-                    settings |= libraries.settings()
-                    conf = _configured(settings)
-            if note := stands_in(libraries.packages):
-                print(f"note: {note}", file=sys.stderr)
-                remember_absent(best)
-            context._ensure_initialized(gateway=gateway, conf=conf)
+            _launch(settings, chosen, libraries, options.log, printed)
         builder = SparkSession.Builder()
         for name, value in settings.items():
             builder = builder.config(name, value)
         made = builder.getOrCreate()
-        see_interpreter(made)
+        if local:
+            see_interpreter(made)
         return made
 
 
+def _of_driver(chosen: Mapping[str, str], libraries: Libraries) -> dict[str, str]:
+    """The settings of the JVM that this process starts; the user's options of Java follow ours."""
+    suited = WITH_CONNECTORS if libraries.with_connector else OVER_FILES
+    ours = f"{DRIVER_JAVA_OPTIONS} {suited} {archive_options()}"
+    memory = os.environ.get("TIDEGLASS_DRIVER_MEMORY") or chosen.get("spark.driver.memory", "2g")
+    return {
+        _JAVA_OPTIONS: f"{ours} {chosen.get(_JAVA_OPTIONS, '')}".rstrip(),
+        "spark.driver.memory": memory,
+    }
+
+
+def _with_libraries(chosen: Mapping[str, str], libraries: Libraries) -> dict[str, str]:
+    """What a job's libraries need: lists beside those the user has chosen, other settings unless chosen."""
+    return {
+        name: ",".join(filter(None, (chosen.get(name), value)))
+        if name.startswith("spark.jars")
+        else chosen.get(name, value)
+        for name, value in libraries.settings().items()
+    }
+
+
+def _launch(
+    settings: dict[str, str],
+    chosen: Mapping[str, str],
+    libraries: Libraries,
+    log: Path | None,
+    printed: IO[bytes] | None,
+) -> None:
+    """Start the JVM of this process; `settings` then names the libraries that there are."""
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    use_java()
+    best, conf = libraries.packages, _configured(settings)
+    while True:
+        printing = {} if printed is None else {"stdout": printed, "stderr": printed}
+        began = 0 if printed is None else printed.seek(0, os.SEEK_END)
+        try:
+            gateway = launch_gateway(conf, printing)
+            break
+        except PySparkRuntimeError as error:
+            if "spark.jars.packages" not in libraries.settings():
+                raise
+            text = "" if log is None else log.read_bytes()[began:].decode(errors="replace")
+            libraries = _other_libraries(libraries, text, error)
+            settings |= _with_libraries(chosen, libraries)
+            conf = _configured(settings)
+    if note := stands_in(libraries.packages):
+        print(f"note: {note}", file=sys.stderr)
+        remember_absent(best)
+    cast("Any", SparkContext)._ensure_initialized(gateway=gateway, conf=conf)
+
+
 def _configured(settings: Mapping[str, str]) -> SparkConf:
+    """For the JVM: as words of a command, which everybody on this machine may read, so without secrets."""
     from pyspark import SparkConf
 
-    return SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    public = [(name, value) for name, value in settings.items() if not is_secret(name)]
+    return SparkConf(loadDefaults=False).setAll(public)
 
 
 def _other_libraries(libraries: Libraries, printed: str, error: Exception) -> Libraries:
@@ -221,19 +223,53 @@ _programs: list[str] = []
 
 
 @contextmanager
-def _interpreter(printed: IO[bytes] | None) -> Generator[None]:
+def _interpreter(printed: IO[bytes] | None, chosen: str | None, *, local: bool) -> Generator[None]:
     """While this lasts, the environment names what Spark starts for Python: the user's choice, else our own.
 
-    Not any longer, since commands that this process starts have a Python of their own.
+    Not any longer, since commands that this process starts have a Python of their own. The processes of
+    executors on other machines run the Python of these machines. Spark plans with a Python of that name on
+    this machine, so where it is looked for on the PATH, our own is found first.
     """
-    if "PYSPARK_PYTHON" in os.environ:
+    with ExitStack() as restored:
+        chosen = chosen or os.environ.get(_PYTHON_VARIABLE)
+        if local and chosen is None:
+            _set(restored, _PYTHON_VARIABLE, _own_program(printed))
+        elif chosen is not None:
+            _set(restored, _PYTHON_VARIABLE, chosen)
+        if not local and not by_spark_submit():
+            program = chosen or "python3"
+            if os.sep not in program:
+                folder = _stand_in(Path(_own_program(printed)), program)
+                trust(program)  # of this machine; executors have their own
+                _set(restored, "PATH", f"{folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
         yield
-        return
+
+
+def _own_program(printed: IO[bytes] | None) -> str:
+    """What stands for this interpreter: the fork server's program where there is one."""
     if not _programs:
         _programs.append(str(start_fork_server(printed) or sys.executable))
         trust(_programs[0])
-    os.environ["PYSPARK_PYTHON"] = _programs[0]
-    try:
-        yield
-    finally:
-        del os.environ["PYSPARK_PYTHON"]
+    return _programs[0]
+
+
+def _stand_in(program: Path, name: str) -> Path:
+    """A folder in which a program has another name; it is removed with the fork server's, or at our end."""
+    folder = program.parent / "by-name"
+    if program == Path(sys.executable):
+        folder = Path(tempfile.mkdtemp(prefix="tideglass-python-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder.mkdir(exist_ok=True)
+    if not (folder / name).exists():
+        (folder / name).symlink_to(program)
+    return folder
+
+
+def _set(restored: ExitStack, name: str, value: str) -> None:
+    """Set a variable of the environment until the stack ends."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    if before is None:
+        restored.callback(os.environ.pop, name, None)
+    else:
+        restored.callback(os.environ.__setitem__, name, before)
