@@ -336,8 +336,8 @@ def configure(builder: SparkSession.Builder) -> SparkSession.Builder:
     """
     import warnings
 
-    said: dict[str, Any] = getattr(builder, "_options", {})
-    chosen = chosen_settings({}) | {name: str(value) for name, value in said.items()}
+    options_set: dict[str, Any] = getattr(builder, "_options", {})
+    chosen = chosen_settings({}) | {name: str(value) for name, value in options_set.items()}
     for text in overridden(chosen, REQUIRED):
         warnings.warn(text, stacklevel=2)
     for name, value in {**FASTER, **EXECUTOR_ENVIRONMENT}.items():
