@@ -252,7 +252,7 @@ def test_a_query_is_checked_without_the_engine(tmp_path):
     loaded = done.stderr.split()
     heavy = {"pyspark", "duckdb", "pyarrow", "numpy", "pandas", "matplotlib", "py_mini_racer", "pydantic"}
     assert not heavy & {module.split(".")[0] for module in loaded}
-    assert len(loaded) < 400, "about 315 when this was written"
+    assert len(loaded) < 430, "about 400 when this was written"
 
 
 @pytest.mark.parametrize("module", ["job.diagnosis.diagnose", "terminal.app", "telemetry.prometheus"])
