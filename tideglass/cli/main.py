@@ -19,6 +19,7 @@ from tideglass.cli import (
     explain,
     launcher_path,
     new,
+    pack,
     page,
     play,
     prepare,
@@ -63,6 +64,7 @@ COMMANDS = {
     "test": test.run_test_cases,
     "prepare": prepare.prepare,
     "launcher": launcher_path.launcher,
+    "pack": pack.pack,
 }
 for command_name, command in COMMANDS.items():
     if command is start.start:
