@@ -192,6 +192,18 @@ def test_what_keeps_a_job_from_starting_is_shown_as_run_shows_it(project, capsys
     assert "Traceback" not in told
 
 
+def test_a_run_that_is_asked_to_take_a_server_of_spark_connect_is_refused_before_spark_starts(
+    project, capsys, monkeypatch
+):
+    before = set(project.rglob("*"))
+    assert command("run", project, "--once", "--remote", "sc://127.0.0.1:15002") == 1
+    assert "a project cannot run through Spark Connect" in capsys.readouterr().err
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:15002")
+    assert command("run", project, "--once") == 1
+    assert "hint: unset SPARK_REMOTE" in capsys.readouterr().err
+    assert set(project.rglob("*")) == before
+
+
 def test_start_reads_the_arguments_as_run_does(project, tmp_path, capsys):
     found = directory_of(["--once", str(project), "--run-dir", str(tmp_path / "other")])
     assert found.path.local == tmp_path / "other"

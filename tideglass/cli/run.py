@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -112,13 +113,16 @@ def run(
     master: MasterOption = None,
     conf: ConfOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only the summary.")] = False,
+    remote: Annotated[str | None, typer.Option("--remote", hidden=True)] = None,
     profiled: Annotated[
         bool, typer.Option("--profile", help="Say at the end where the time of the batches went.")
     ] = False,
 ) -> None:
     """Run a job from its inputs to its outputs; a stopped or killed run goes on where it was."""
     from tideglass.project.project import load_project
+    from tideglass.spark.session.session_kind import refuse_remote
 
+    refuse_remote(remote, os.environ)
     loaded = load_project(project, allow_outside=allow_outside)
     served = None if page is None else page_of(page, job_directory(project, run_dir))
     settings = conf_of(conf)

@@ -7,6 +7,7 @@ A client of Spark Connect describes DataFrames and ships functions; what needs t
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,6 +43,21 @@ def refuse_connect(spark: SparkSession, what: str) -> None:
     """Raises TideglassError for a session of Spark Connect, which `what` cannot run in."""
     if is_connect(spark):
         raise connect_refused(what)
+
+
+def refuse_remote(address: str | None, environment: Mapping[str, str]) -> None:
+    """Raises TideglassError for a project's run that is asked to take a server of Spark Connect.
+
+    address: of the server, asked for by an option. Spark itself asks the environment for SPARK_REMOTE.
+    """
+    if address is not None:
+        raise connect_refused("a project")
+    if environment.get("SPARK_REMOTE"):
+        raise TideglassError(
+            f"SPARK_REMOTE is {environment['SPARK_REMOTE']}, a server of Spark Connect, where no project "
+            "can run\n"
+            "  hint: unset SPARK_REMOTE, and the project runs with a Spark of its own"
+        )
 
 
 def connect_refused(what: str) -> TideglassError:
