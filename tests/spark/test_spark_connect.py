@@ -7,9 +7,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
 import tideglass
@@ -207,6 +209,40 @@ def test_outputs_joined_with_reference_data_are_written_together_on_the_server(
     assert tideglass.await_termination(query)
     for name, expected in looked_up(events()).items():
         assert collected(streaming.read.parquet(str(tmp_path / name)).drop("batch")) == expected
+
+
+def test_types_functions_and_frames_of_pandas_go_through_a_server(remote: SparkSession) -> None:
+    rows = pd.DataFrame(
+        {
+            "t": ["2026-01-01T00:00:01Z"],
+            "amount": [Decimal("12345678901234567890.123456789")],
+            "r": [{"x": 1, "d": Decimal("1.50")}],
+        }
+    )
+    factors = {"twice": 2}
+
+    def twice(value: int) -> int:
+        return factors["twice"] * value
+
+    output = tideglass.query(
+        remote,
+        "SELECT amount, r, r.d AS d, UDF.twice(r.x) AS w INTO o FROM e TIMESTAMP BY t",
+        {"e": rows},
+        functions={"twice": twice},
+    )["o"]
+    assert output.dtypes == [
+        ("amount", "decimal(29,9)"),
+        ("r", "struct<x:bigint,d:decimal(3,2)>"),
+        ("d", "decimal(3,2)"),
+        ("w", "bigint"),
+    ]
+    (row,) = output.collect()
+    assert row.asDict(recursive=True) == {
+        "amount": rows["amount"][0],
+        "r": rows["r"][0],
+        "d": Decimal("1.50"),
+        "w": 2,
+    }
 
 
 def test_a_row_that_fails_is_told_in_the_sentence_it_has_in_a_classic_session(
