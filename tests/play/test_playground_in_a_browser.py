@@ -16,9 +16,9 @@ from support.browser import Tab, chromium, opened
 from tideglass.page.application import Page
 from tideglass.page.job_table import JobTable
 from tideglass.page.server import Address, PageServer
+from tideglass.play.evaluation import play
 from tideglass.play.player import Player
 from tideglass.play.playgrounds import example
-from tideglass.play.playing import play
 
 pytestmark = pytest.mark.long
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tideglass.connect.reference.snapshot import FileSnapshot
 from tideglass.core.documents import Document
 from tideglass.project.settings import JobSettings
 
@@ -190,7 +191,9 @@ class Playground:
     attempt: what is shown first.
     settings: of the job; of them an attempt has tolerances of its own.
     functions: JavaScript source by name.
-    references: names of reference inputs, which an attempt cannot read.
+    references: names of reference inputs.
+    snapshots: by reference input, its files as they were when the playground began, by the time from which
+        each holds; one that is not there cannot be read.
     inputs: names of the inputs; empty: any.
     """
 
@@ -199,6 +202,9 @@ class Playground:
     settings: JobSettings = JobSettings()
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
     references: tuple[str, ...] = ()
+    snapshots: Mapping[str, tuple[FileSnapshot, ...]] = field(
+        default_factory=dict[str, tuple[FileSnapshot, ...]]
+    )
     inputs: tuple[str, ...] = ()
 
 

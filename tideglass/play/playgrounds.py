@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tideglass.connect.reference.files import FileReference
 from tideglass.core.errors import TideglassError
 from tideglass.core.events import Fields
 from tideglass.core.json_rows import rows_of
@@ -60,9 +61,15 @@ def of_project(project: Project, inputs: Mapping[str, InputOption]) -> Playgroun
     try:
         job = plan_job(project, RunOptions(inputs=inputs, once=True, key_groups=1))
         lines = list(_first_events(job, project))
+        snapshots = {
+            name: tuple(FileReference(spec).look((), None))
+            for name, spec in job.references.items()
+            if spec.sql is None
+        }
     except TideglassError:
         if inputs:
             raise
+        snapshots = {}
         lines = []  # a project without local files, or a query to be mended: there is nothing to begin with
     return Playground(
         name=project.name,
@@ -70,6 +77,7 @@ def of_project(project: Project, inputs: Mapping[str, InputOption]) -> Playgroun
         settings=project.settings,
         functions=project.scripts,
         references=references,
+        snapshots=snapshots,
         inputs=(*streams, *(name for name in inputs if name not in streams)),
     )
 

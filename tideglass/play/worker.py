@@ -13,7 +13,7 @@ import resource
 import sys
 
 from tideglass.play.attempt import ATTEMPT, OUTCOME, PLAYGROUND, Attempt, Outcome, Playground, Problem
-from tideglass.play.playing import play
+from tideglass.play.evaluation import play
 
 #: Beside what the process holds once all is imported; an attempt beyond it fails.
 _MEGABYTES = 1024

@@ -16,6 +16,7 @@ from typing import Any, cast
 from tideglass.bind.catalog import InputInfo
 from tideglass.compile import Compiled, compile_query
 from tideglass.connect.in_memory import chunk_of_rows, partition_of
+from tideglass.connect.reference.references import InlineReferences, References
 from tideglass.core.errors import Diagnostic, EvaluationError, QueryError, Source, TideglassError
 from tideglass.core.events import Chunk
 from tideglass.core.json_rows import rows_of
@@ -120,7 +121,7 @@ def _played(playground: Playground, attempt: Attempt) -> Outcome:
     )
     if not placed:
         return outcome
-    run = _Run(topology)
+    run = _Run(topology, InlineReferences(playground.snapshots))
     try:
         run.all(list(sent), placed)
     except EvaluationError as error:
@@ -158,13 +159,13 @@ def _compiled(playground: Playground, attempt: Attempt) -> Compiled:
         raise _Unusable(*(_problem(each, source) for each in found)) from error
     except TideglassError as error:
         raise _Unusable(_of_text(str(error), "query")) from error
-    references = compiled.topology.references
-    if references:
+    missing = [name for name in compiled.topology.references if name not in playground.snapshots]
+    if missing:
         raise _Unusable(
             Problem(
                 "NO_REFERENCE_HERE",
-                f"reference data ({', '.join(references)}) is understood, not yet supported here",
-                "leave the join out, or try it with `tideglass test`",
+                f"of the reference data {', '.join(missing)} the playground has no local file",
+                "leave the join out, name a file with --input NAME=PATH, or try it with `tideglass test`",
             )
         )
     return compiled
@@ -393,13 +394,14 @@ class _Run:
     """
 
     topology: Topology
+    references: References
     rows: list[PlayedRow] = field(default_factory=list[PlayedRow])
     marks: list[PlayedWatermark] = field(default_factory=list[PlayedWatermark])
     watermarks: list[Mapping[int, int]] = field(default_factory=list[Mapping[int, int]])
 
     def all(self, places: Sequence[_Place], placed: Sequence[tuple[_TypedEvent, _Place]]) -> None:
         """Run all events, and then end the input."""
-        driver = LocalDriver(self.topology)
+        driver = LocalDriver(self.topology, references=self.references)
         share = -(-len(placed) // _MOST_BATCHES)
         for first in range(0, len(placed), share):
             batch = placed[first : first + share]

@@ -16,14 +16,15 @@ from tideglass.core.time import TICKS_PER_MINUTE, parse_ticks
 from tideglass.play.attempt import (
     MOST_EVENTS,
     OUTCOME,
+    PLAYGROUND,
     Attempt,
     Outcome,
     PlayedWindow,
     Playground,
     Tolerances,
 )
+from tideglass.play.evaluation import play
 from tideglass.play.playgrounds import example, of_project
-from tideglass.play.playing import play
 from tideglass.project.project import load_project
 from tideglass.project.settings import from_options
 from tideglass.simulate.simulation import EXAMPLE, EXAMPLE_POLICIES, simulate
@@ -207,10 +208,28 @@ def test_more_than_a_playground_takes_is_refused():
         assert [(each.code, each.where) for each in odd.problems] == [("NO_TOLERANCE", "tolerances")]
 
 
-def test_reference_data_is_understood_and_not_read():
+def test_reference_data_without_a_local_file_is_named():
     query = "SELECT i.a INTO o FROM i JOIN r ON i.a = r.a"
     outcome = played(query, [{"a": 1}], inputs=("i",), references=("r",))
     assert [each.code for each in outcome.problems] == ["NO_REFERENCE_HERE"]
+
+
+def test_reference_data_is_that_of_the_projects_files(tmp_path: Path):
+    (tmp_path / "job.asaql").write_text("SELECT i.a, r.b INTO o FROM i JOIN r ON i.a = r.a")
+    (tmp_path / "Inputs").mkdir()
+    for name, type_, rows in (
+        ("i", "Data Stream", [{"a": 1}, {"a": 2}, {"a": 3}]),
+        ("r", "Reference data", [{"a": 1, "b": "x"}, {"a": 3, "b": "y"}]),
+    ):
+        mock = {"InputAlias": name, "Type": type_, "Format": "Json", "FilePath": f"{name}.rows.json"}
+        (tmp_path / "Inputs" / f"{name}.json").write_text(json.dumps({**mock, "ScriptType": "InputMock"}))
+        (tmp_path / "Inputs" / f"{name}.rows.json").write_text(
+            "".join(f"{json.dumps(row)}\n" for row in rows)
+        )
+    start = PLAYGROUND.of_body(PLAYGROUND.body(of_project(load_project(tmp_path), {})))
+    outcome = play(start, start.attempt)
+    assert outcome.problems == ()
+    assert [row.values for row in outcome.rows] == [{"a": "1", "b": "x"}, {"a": "3", "b": "y"}]
 
 
 def test_functions_of_the_project_are_there():
