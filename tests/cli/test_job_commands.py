@@ -196,8 +196,9 @@ def test_a_run_that_is_asked_to_take_a_server_of_spark_connect_is_refused_before
     project, capsys, monkeypatch
 ):
     before = set(project.rglob("*"))
-    assert command("run", project, "--once", "--remote", "sc://127.0.0.1:15002") == 1
-    assert "a project cannot run through Spark Connect" in capsys.readouterr().err
+    for option in ("--remote", "--master"):
+        assert command("run", project, "--once", option, "sc://127.0.0.1:15002") == 1
+        assert "a project cannot run through Spark Connect" in capsys.readouterr().err
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:15002")
     assert command("run", project, "--once") == 1
     assert "hint: unset SPARK_REMOTE" in capsys.readouterr().err

@@ -39,7 +39,7 @@ from tideglass.spark import server_interpreter
 from tideglass.spark.dataframes import shared_snapshots
 from tideglass.spark.dataframes.listener import QueryEvent, add_listener
 from tideglass.spark.session.session_kind import default_parallelism, is_connect
-from tideglass.spark.session.spark_session import LOCAL_CHECKPOINTS
+from tideglass.spark.session.spark_settings import LOCAL_CHECKPOINTS
 from tideglass.testing import run
 
 if TYPE_CHECKING:

@@ -122,6 +122,8 @@ def run(
     from tideglass.project.project import load_project
     from tideglass.spark.session.session_kind import refuse_remote
 
+    if remote is None and master is not None and master.startswith("sc://"):
+        remote = master
     refuse_remote(remote, os.environ)
     loaded = load_project(project, allow_outside=allow_outside)
     served = None if page is None else page_of(page, job_directory(project, run_dir))

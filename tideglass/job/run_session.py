@@ -35,11 +35,13 @@ def executors_for(
 
     shared: a session with other work to do, too. The call waits for the executors that are expected, and
     raises TideglassError where there are none or their Python cannot run a query.
-    Raises TideglassError for options that contradict each other.
+    Raises TideglassError for options that contradict each other, and for a session of Spark Connect.
     """
+    from tideglass.spark.session.session_kind import refuse_connect
     from tideglass.spark.session.spark_settings import SessionOptions, chosen_settings, is_local, master_of
 
     if shared is not None:
+        refuse_connect(shared, "a project")
         return lambda: _executors_of(shared)
     asked = SessionOptions(options.cores, master=options.master)
     if is_local(master_of(asked, chosen_settings(options.conf))):
