@@ -86,12 +86,12 @@ class FileMark:
 def inode_of(path: StoragePath, status: FileStatus) -> int:
     """The inode of a file; of an object a number made of its version."""
     if path.is_local:
-        return os.stat(path.local).st_ino
+        return os.stat(path.uri).st_ino
     return int.from_bytes(hashlib.blake2b(status.version.encode(), digest_size=7).digest())
 
 
 def _folder_inode(path: StoragePath) -> int:
-    return os.stat(path.parent.local).st_ino if path.is_local else 0
+    return os.stat(os.path.dirname(path.uri) or ".").st_ino if path.is_local else 0
 
 
 def changed(input_name: str, path: StoragePath, what: str) -> InputError:
