@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.stores import azurite, s3_server
+from support.stores import azurite, s3_server
 from tideglass.core.errors import StorageError
 from tideglass.storage import StoragePath, storage_path
 from tideglass.storage.file_system import FileSystem

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.support.stores import ACCOUNT_KEY, azurite, s3_server
+from support.stores import ACCOUNT_KEY, azurite, s3_server
 from tideglass.core.errors import StorageError
 from tideglass.storage import StorageOptions, storage_path
 from tideglass.storage.object_store import _opened

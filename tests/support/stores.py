@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.node_packages import fetched, node_command
+from support.node_packages import fetched, node_command
 
 AZURITE_VERSION = "3.37.0"
 #: Those that Azurite publishes for everybody.

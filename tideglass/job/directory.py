@@ -25,12 +25,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from tideglass.core.bounds import Bounds
+from tideglass.core.cache import cache_folder
 from tideglass.core.errors import ProjectError
 from tideglass.core.file_names import folder_name
 from tideglass.storage import AnyPath, StoragePath, storage_path
@@ -121,9 +121,8 @@ class JobDirectory:
         """
         if self.path.is_local:
             return self.path.local
-        cache_folder = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
         digest = hashlib.sha256(str(self.path).encode()).hexdigest()[:8]
-        return cache_folder / "tideglass" / "logs" / f"{folder_name(self.path.name or 'job')}-{digest}"
+        return cache_folder() / "logs" / f"{folder_name(self.path.name or 'job')}-{digest}"
 
     @property
     def log(self) -> Path:

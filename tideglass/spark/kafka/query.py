@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -97,7 +96,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
     # A recording has no idle time; and with timers that are served a run that is to end never would.
     reports_idle = idles(job.topology) and not job.finished
     idle_ms = max(1, round(job.idle_seconds * 1000)) if reports_idle else None
-    timers = has_timers(Path(options.checkpoint))  # the run that made them may not have been one to end
+    timers = has_timers(options.checkpoint)  # the run that made them may not have been one to end
     messages = ingressed(
         job.topology,
         inputs,
