@@ -34,17 +34,21 @@ def executors_for(
     """Asks the cluster of a run for its executors; None where the run's own session is of this machine.
 
     shared: a session with other work to do, too. The call waits for the executors that are expected, and
-    raises TideglassError where there are none or their Python cannot run a query.
+    raises TideglassError where there are none or their Python cannot run a query. What Spark's configuration
+    says of stores is known to this process when this returns, as the plan looks at the job directory.
     Raises TideglassError for options that contradict each other, and for a session of Spark Connect.
     """
+    from tideglass.spark.session.hadoop_stores import pass_on
     from tideglass.spark.session.session_kind import refuse_connect
     from tideglass.spark.session.spark_settings import SessionOptions, chosen_settings, is_local, master_of
 
     if shared is not None:
         refuse_connect(shared, "a project")
+        pass_on(dict(shared.sparkContext.getConf().getAll()))
         return lambda: _executors_of(shared)
-    asked = SessionOptions(options.cores, master=options.master)
-    if is_local(master_of(asked, chosen_settings(options.conf))):
+    chosen = chosen_settings(options.conf)
+    pass_on(chosen)
+    if is_local(master_of(SessionOptions(options.cores, master=options.master), chosen)):
         return None
 
     def ask() -> Executors:

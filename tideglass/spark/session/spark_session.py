@@ -17,6 +17,7 @@ from tideglass.spark.connector import is_nowhere, no_packages, remember_absent, 
 from tideglass.spark.interpreter import see_interpreter, trust
 from tideglass.spark.session.class_archive import archive_options
 from tideglass.spark.session.fork_server import start_fork_server
+from tideglass.spark.session.hadoop_stores import pass_on
 from tideglass.spark.session.java import use_java
 from tideglass.spark.session.libraries import Libraries
 from tideglass.spark.session.spark_settings import (
@@ -122,6 +123,7 @@ def _make(options: SessionOptions) -> SparkSession:
     if local:
         for name, value in (WORKER_ENVIRONMENT | {"SPARK_LOCAL_IP": "127.0.0.1"}).items():
             os.environ.setdefault(name, value)
+    settings |= {name: chosen.get(name, value) for name, value in pass_on(chosen).items()}
     settings |= _with_libraries(chosen, libraries)
     if not by_spark_submit():
         settings |= _of_driver(chosen, libraries)

@@ -114,7 +114,9 @@ EXECUTOR_ENVIRONMENT = {_OF_EXECUTORS + name: value for name, value in WORKER_EN
 #: up at once. Its state and its staged files are only taken once the whole batch is done.
 TASK_ATTEMPTS = 4
 _THREADS = re.compile(r"local(?:\[\s*([^],]+?)\s*\])?")
-_SECRET = re.compile(r"secret|password|token|access[.]?key|account[.]?key|credential|\bsas\b", re.IGNORECASE)
+_SECRET = re.compile(
+    r"secret|password|token|access[.]?key|account[.]?key|credential|\bsas\b|storage_settings", re.IGNORECASE
+)
 #: In a session: its user has been warned of what is slower there.
 _WARNED = "tideglass.warnedOfSlowness"
 #: A line of Java's properties: name, separator, value.
