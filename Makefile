@@ -9,6 +9,7 @@
 #   make check       what CI does: format, lint, types, all tests as deep as they go, and test-versions
 #   make kafka       the toll example on a real Kafka broker, which it starts
 #   make cluster-queries  twenty recipes of the cookbook on a cluster of two workers, which it starts
+#   make cluster     toll events on a cluster of two workers, which it starts and harms
 #   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
 #   make costs       keep what kernels cost now as the thresholds of tests/costs
 #   make bench       our engine beside Flink SQL, Structured Streaming and DuckDB; BENCH="--help" for more
@@ -27,7 +28,7 @@ PANDAS ?= 2
 OTHER := .cache/spark-$(SPARK)-$(notdir $(PYTHON))-pandas-$(PANDAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kafka test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries fuzz costs clean
+.PHONY: help setup demo kafka cluster test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries fuzz costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -53,6 +54,9 @@ demo: $(READY)
 
 kafka: $(READY)
 	@$(BIN)/python examples/kafka/demo.py
+
+cluster: $(READY)
+	@$(BIN)/python examples/cluster/demo.py
 
 # Tests without a JVM share all cores; those with one follow each other in one session.
 test: $(READY)
