@@ -23,7 +23,7 @@ ROOT = HERE.parents[1]
 GENERATOR = HERE.parent / "tollbooth" / "generate.py"
 RUN = (sys.executable, "-u", "-m", "tideglass.cli.main", "run", str(HERE / "tolls"), "--once")
 #: Small enough for several batches, so that there is one in which to kill.
-BATCH_MB = 4
+BATCH_MB = 2
 
 
 def main() -> int:
