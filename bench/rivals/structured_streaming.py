@@ -22,7 +22,7 @@ from kafka_jars import connector
 from programs import answer, arguments
 from tideglass.connect.kafka.topic import FETCHING
 from tideglass.spark.session.java import use_java
-from tideglass.spark.session.spark_session import LOCAL_CHECKPOINTS
+from tideglass.spark.session.spark_settings import LOCAL_CHECKPOINTS
 
 SCHEMA = (
     "seq BIGINT, partition BIGINT, device STRING, event_time BIGINT, arrival_time BIGINT, "
