@@ -49,7 +49,7 @@ def test_the_hint_of_a_session_without_the_connector_names_it():
 
 def asked(**options: object) -> Any:
     """What a run over a topic asks Spark to fetch."""
-    of_topics = {"topics": {"i": 1}, "outputs": {}}
+    of_topics = {"topics": {"i": 1}, "outputs": {}, "run_directory": "job"}
     chosen = type("Options", (), {"packages": "", "jars": None, **options})()
     return libraries(cast("Any", type("Job", (), {**of_topics, "options": chosen})()))
 
