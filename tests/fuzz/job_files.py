@@ -113,7 +113,7 @@ def check(trial: Trial) -> None:
     ((name, content),) = trial.files.items()
     with tempfile.TemporaryDirectory() as folder:
         directory = JobDirectory(Path(folder))
-        path = directory.path / name
+        path = directory.path.local / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         try:

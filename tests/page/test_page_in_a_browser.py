@@ -318,10 +318,10 @@ def test_a_job_directory_that_is_gone_leaves_the_last_that_was_known(browser: Br
         write_query(directory)
         with served(directory.path) as address, opened(browser, address) as tab:
             tab.shows(".connection", "live")
-            directory.status.rename(tmp_path / "moved")
+            directory.status.local.rename(tmp_path / "moved")
             tab.shows(".refused", "the job directory is no more, or holds no status")
             assert tab.facts(".tiles")["events"] == spaced(240_000)
-            (tmp_path / "moved").rename(directory.status)
+            (tmp_path / "moved").rename(directory.status.local)
             write_status(directory, IDLE.status(NOW_MS + 2000, IDLE.seconds + 2))
             tab.shows(".tiles", spaced(240_800))
             assert tab.page.locator("main > .refused").count() == 0

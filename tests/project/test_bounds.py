@@ -367,7 +367,7 @@ def test_the_directory_of_a_job_does_not_follow_a_link_out(tmp_path, outside):
     (folder / ".tideglass").symlink_to(outside)
     with pytest.raises(ProjectError, match=r"leads out of the project\n.*--run-dir"):
         job_of(folder)
-    assert JobDirectory.of_project(folder, tmp_path / "run").path == tmp_path / "run"
+    assert JobDirectory.of_project(folder, tmp_path / "run").path.local == tmp_path / "run"
 
 
 def test_two_outputs_do_not_share_a_folder(tmp_path):

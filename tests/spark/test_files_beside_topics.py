@@ -231,7 +231,7 @@ class Run:
             if (read, told, own) == (self.read, self.told, self.own):
                 return False
             log = self.state / "checkpoint" / "offsets" / str(self.batches)
-            log.parent.mkdir(parents=True, exist_ok=True)
+            log.parent.mkdir()
             log.write_text(
                 "\n".join(["v1", "{}", json.dumps({"a-1": read}), json.dumps(told), json.dumps(own)])
             )

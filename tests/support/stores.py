@@ -26,7 +26,6 @@ AZURITE_VERSION = "3.37.0"
 #: Those that Azurite publishes for everybody.
 ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-CONTAINER = "jobs"
 _START_SECONDS = 60
 
 
@@ -53,9 +52,10 @@ def azurite(folder: Path) -> Generator[StoreOnThisMachine]:
     script = str(package / "dist" / "src" / "blob" / "main.js")
     arguments = ("--location", str(folder), "--blobPort", str(port), "--skipApiVersionCheck", "--silent")
     with _running(node_command("node", script, *arguments), port):
-        _make_container(port)
+        container = _container(port)
+        _make_container(port, container)
         yield StoreOnThisMachine(
-            f"abfs://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net",
+            f"abfs://{container}@{ACCOUNT}.dfs.core.windows.net",
             {
                 "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY,
                 "AZURE_STORAGE_ENDPOINT": f"http://127.0.0.1:{port}/{ACCOUNT}",
@@ -69,10 +69,11 @@ def s3_server() -> Generator[StoreOnThisMachine]:
     port = _free_port()
     script = "import sys; from moto.server import main; main(sys.argv[1:])"
     with _running([sys.executable, "-c", script, "-H", "127.0.0.1", "-p", str(port)], port):
-        request = urllib.request.Request(f"http://127.0.0.1:{port}/{CONTAINER}", method="PUT")
+        container = _container(port)
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/{container}", method="PUT")
         urllib.request.urlopen(request, timeout=10).close()
         yield StoreOnThisMachine(
-            f"s3a://{CONTAINER}",
+            f"s3a://{container}",
             {
                 "AWS_ACCESS_KEY_ID": "nobody",
                 "AWS_SECRET_ACCESS_KEY": "nothing",
@@ -112,7 +113,12 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _make_container(port: int) -> None:
+def _container(port: int) -> str:
+    """A name of its own for each server: a process keeps the client of a container it has used."""
+    return f"jobs-{port}"
+
+
+def _make_container(port: int, container: str) -> None:
     """The one request that obstore has no function for, signed with the shared key."""
     headers = {
         "Content-Type": "application/octet-stream",
@@ -120,10 +126,10 @@ def _make_container(port: int) -> None:
         "x-ms-version": "2021-08-06",
     }
     own = "".join(f"{name}:{headers[name]}\n" for name in ("x-ms-date", "x-ms-version"))
-    resource = f"/{ACCOUNT}/{ACCOUNT}/{CONTAINER}\nrestype:container"
+    resource = f"/{ACCOUNT}/{ACCOUNT}/{container}\nrestype:container"
     signed = f"PUT\n\n\n\n\n{headers['Content-Type']}\n\n\n\n\n\n\n{own}{resource}"
     mac = hmac.new(base64.b64decode(ACCOUNT_KEY), signed.encode(), hashlib.sha256).digest()
     headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(mac).decode()}"
-    url = f"http://127.0.0.1:{port}/{ACCOUNT}/{CONTAINER}?restype=container"
+    url = f"http://127.0.0.1:{port}/{ACCOUNT}/{container}?restype=container"
     request = urllib.request.Request(url, method="PUT", headers=headers, data=b"")
     urllib.request.urlopen(request, timeout=10).close()
