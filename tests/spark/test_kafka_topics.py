@@ -85,7 +85,7 @@ def test_a_message_is_an_event_with_the_brokers_stamp_and_its_metadata(
     given = tideglass.kafka(spark, name, broker, finished=True)
     found = tideglass.query(spark, ALL, {"tolls": given})["rows"].orderBy("toll").collect()
     assert [(r.plate, r.toll, r.k, r.h, r.topic, r.p) for r in found] == [
-        ("P0", 0, "k0", '[{"key":"version","value":"djE="}]', name, 0),
+        ("P0", 0, "k0", [("version", b"v1")], name, 0),
         ("P1", 1, None, None, name, 1),
         ("P2", 2, None, None, name, 1),
         ("P3", 3, "k3", None, name, 1),

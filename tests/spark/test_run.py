@@ -23,6 +23,7 @@ from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.profile import OUTPUTS, TASKS, Profile
 from tideglass.job.report.run_journal import Ended, read_runs
 from tideglass.job.runner import run
+from tideglass.storage import StoragePath
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,13 +139,13 @@ def test_a_batch_that_broke_off_amid_its_commit_or_behind_it_is_committed_once(
 ) -> None:
     project = with_events(OnDisk(tmp_path, spark))
     publish = output._publish
-    published: list[Path] = []
+    published: list[StoragePath] = []
 
-    def broken(temporary: Path, final: Path) -> None:
+    def broken(staged: tuple[StoragePath, StoragePath]) -> None:
         if published:
             raise OutputError("the disk is full")
-        publish(temporary, final)
-        published.append(final)
+        publish(staged)
+        published.append(staged[1])
 
     monkeypatch.setattr(output, "_publish", broken)
     with pytest.raises(OutputError, match=r"^the disk is full$"):

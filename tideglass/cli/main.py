@@ -8,6 +8,7 @@ printed as it is, for the person who wrote the query, and ends the command with 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -95,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends by SystemExit with the command's exit code."""
     argv = page.with_port(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in argv
+    # Spark says so of every pandas 3, with which all tests have passed; it is nothing a user can act on.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
         app(args=[argument for argument in argv if argument != "--debug"], prog_name="tideglass")
     except TideglassError as error:

@@ -143,6 +143,9 @@ def _make(options: SessionOptions) -> SparkSession:
         for name, value in settings.items():
             builder = builder.config(name, value)
         made = builder.getOrCreate()
+        if "spark.log.level" in chosen:
+            # Spark leaves out a level that its logger has already, and its console then prints no INFO.
+            made.sparkContext.setLogLevel(chosen["spark.log.level"])
         if local:
             see_interpreter(made)
         return made
