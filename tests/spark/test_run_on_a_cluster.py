@@ -87,7 +87,9 @@ def test_a_project_on_a_cluster_obeys_the_users_settings_and_gives_the_rows_of_a
     assert "spark.hadoop.fs.x.secret.key=${KEY}" in arguments
     assert "spark.hadoop.fs.y.password=(not kept)" in arguments
     assert not [
-        path for path in directory.path.rglob("*") if path.is_file() and b"kept-nowhere" in path.read_bytes()
+        path
+        for path in directory.path.local.rglob("*")
+        if path.is_file() and b"kept-nowhere" in path.read_bytes()
     ]
 
 

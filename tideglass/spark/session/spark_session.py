@@ -145,7 +145,8 @@ def _make(options: SessionOptions) -> SparkSession:
         made = builder.getOrCreate()
         if "spark.log.level" in chosen:
             # Spark leaves out a level that its logger has already, and its console then prints no INFO.
-            made.sparkContext.setLogLevel(chosen["spark.log.level"])
+            for level in ("OFF", chosen["spark.log.level"]):
+                made.sparkContext.setLogLevel(level)
         if local:
             see_interpreter(made)
         return made
