@@ -158,6 +158,7 @@ def test_the_layout_is_in_start_lines_status_and_runs_and_another_one_is_a_known
     assert rows(folder) == expected
 
 
+@pytest.mark.long
 def test_other_key_groups_that_are_asked_for_build_the_state_anew_with_equal_rows(tmp_path: Path):
     def live(folder: Folder, key_groups: int) -> None:
         with RunInProcess(plan_job(load_project(folder.path), RunOptions(key_groups=key_groups))) as run:

@@ -24,7 +24,14 @@ from tideglass.storage.file_system import FileSystem
 from tideglass.storage.local_files import LOCAL
 
 
-@pytest.fixture(scope="module", params=["local", "azure", "s3"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        "local",
+        pytest.param("azure", marks=pytest.mark.long),
+        pytest.param("s3", marks=pytest.mark.long),
+    ],
+)
 def root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[StoragePath]:
     folder = tmp_path_factory.mktemp("store")
     if request.param == "local":

@@ -68,6 +68,7 @@ def test_without_the_library_the_error_names_it(environment):
         storage_path(f"{AZURE}/a").exists()
 
 
+@pytest.mark.long
 def test_a_wrong_key_and_a_missing_container_are_told_apart(environment, tmp_path):
     with azurite(tmp_path) as store:
         for name, value in store.environment.items():
@@ -85,6 +86,7 @@ def test_a_wrong_key_and_a_missing_container_are_told_apart(environment, tmp_pat
         assert wrong not in str(found.value)
 
 
+@pytest.mark.long
 def test_a_missing_bucket_is_named(environment):
     with s3_server() as store:
         for name, value in store.environment.items():
@@ -100,6 +102,7 @@ def test_options_show_names_only_and_are_never_pickled():
         pickle.dumps(options)
 
 
+@pytest.mark.long
 def test_spark_settings_reach_a_process_by_its_environment(environment, tmp_path):
     """The driver knows Spark's configuration; a task has nothing but its environment."""
     with azurite(tmp_path) as store:
