@@ -96,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends by SystemExit with the command's exit code."""
     argv = page.with_port(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in argv
-    # Spark says so of every pandas 3, with which all tests have passed; it is nothing a user can act on.
+    # Spark warns of every pandas 3 at each import, and would put that before the answer of a command.
+    # The tests run with pandas 3.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
         app(args=[argument for argument in argv if argument != "--debug"], prog_name="tideglass")

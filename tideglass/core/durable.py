@@ -77,15 +77,14 @@ def append_lines(path: Path, lines: Iterable[str]) -> None:
         sync_folder(path.parent)
 
 
-def read_lines(path: Path) -> list[str]:
-    """The whole lines of a file, none where there is no file. A last line that a crash has cut is left out.
+def whole_lines(body: bytes) -> list[str]:
+    """The whole lines of a file's content. A last line that a crash has cut is left out.
 
     Raises ValueError for a line that is not UTF-8.
+
+    >>> whole_lines(b"a\\nb\\ncut")
+    ['a', 'b']
     """
-    try:
-        body = path.read_bytes()
-    except FileNotFoundError:
-        return []
     return [line.decode() for line in body[: body.rfind(b"\n") + 1].split(b"\n")[:-1]]
 
 

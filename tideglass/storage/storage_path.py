@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from tideglass.core.durable import whole_lines
 from tideglass.core.errors import StorageError
 from tideglass.storage.file_system import FileStatus, FileSystem
 from tideglass.storage.local_files import LOCAL
@@ -175,7 +176,7 @@ class StoragePath:
             body = self.read_bytes()
         except FileNotFoundError:
             return []
-        return [line.decode() for line in body[: body.rfind(b"\n") + 1].split(b"\n")[:-1]]
+        return whole_lines(body)
 
     def open(self) -> BinaryIO:
         """To read and seek in."""
