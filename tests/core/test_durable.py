@@ -91,7 +91,7 @@ def journal_at(path: Path) -> JournaledReferences:
             raise AssertionError("nobody looks")
 
     journal = JournaledReferences(str(path.parent / "reference"), (Input(),))
-    replace_file(journal._path("r").local, path.read_bytes())
+    replace_file(journal._path("r").local, path.read_bytes() if path.exists() else b"")
     return journal
 
 
