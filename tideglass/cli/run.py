@@ -97,6 +97,10 @@ def run(
     jars: Annotated[
         Path | None, typer.Option(metavar="DIR", help="A folder with the connector's jars instead.")
     ] = None,
+    endpoints: Annotated[
+        list[str] | None,
+        typer.Option("--endpoint", metavar="HOST=URL", help="What stands in for a host of Azure."),
+    ] = None,
     allow_outside: AllowOutsideOption = False,
     metrics_port: Annotated[
         int | None,
@@ -125,6 +129,10 @@ def run(
     if remote is None and master is not None and master.startswith("sc://"):
         remote = master
     refuse_remote(remote, os.environ)
+    if endpoints:
+        from tideglass.connect.azure.endpoints import ENDPOINTS, with_endpoints
+
+        os.environ[ENDPOINTS] = with_endpoints(endpoints, os.environ)
     loaded = load_project(project, allow_outside=allow_outside)
     served = None if page is None else page_of(page, job_directory(project, run_dir))
     settings = conf_of(conf)

@@ -1,9 +1,14 @@
-"""References to variables of the environment, so that no secret need stand in a project: `${PASSWORD}`."""
+"""References to variables of the environment, so that no secret need stand in a project: `${PASSWORD}`.
+
+Where `PASSWORD` is not set and `PASSWORD_FILE` is, the file it names holds the value: that is how secrets are
+mounted in containers.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from tideglass.core.errors import ProjectError
 
@@ -13,15 +18,25 @@ _REFERENCE = re.compile(r"\$\{([^}]*)\}")
 def resolved(text: str, environment: Mapping[str, str], source: str = "the project") -> str:
     """The text with what it refers to. Raises ProjectError for a variable that is not set.
 
-    source: where the text is from, for that error.
+    A value from a file is without the line end at its end. source: where the text is from, for that error.
 
     >>> resolved("user-${NAME}", {"NAME": "a"})
     'user-a'
     """
-    missing = [name for name in _REFERENCE.findall(text) if name not in environment]
-    if missing:
+    return _REFERENCE.sub(lambda found: _value(found[1], environment, source), text)
+
+
+def _value(name: str, environment: Mapping[str, str], source: str) -> str:
+    if name in environment:
+        return environment[name]
+    file = environment.get(f"{name}_FILE")
+    if file is None:
         raise ProjectError(
-            f"{source} refers to the environment variable {missing[0]}, which is not set\n"
-            f"  hint: export {missing[0]}=... before the run"
+            f"{source} refers to the environment variable {name}, which is not set\n"
+            f"  hint: export {name}=... before the run, or {name}_FILE for a file that holds it"
         )
-    return _REFERENCE.sub(lambda found: environment[found[1]], text)
+    try:
+        return Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ProjectError(f"the file {file}, which {name}_FILE names, cannot be read: {reason}") from error
