@@ -136,9 +136,9 @@ def test_the_status_shows_state_inputs_counters_outputs_and_how_long_catching_up
         "  resumed from the checkpoint; run 2 was killed",
         "  state of generation 1, started at the beginning",
         "  4 batches, 123,000 events in this run",
-        "  catching up from batch 17: 123,000 of about 492,000 events (25%), 61,500/s, about 6s left",
-        "  input sensor/0: 400,000 events, watermark 2026-01-01T00:00:50Z, delay 10s",
-        "  watermark delay 10s",
+        "  catching up from batch 17: 123,000 of about 492,000 events (25%), 61,500/s, about 6 s left",
+        "  input sensor/0: 400,000 events, watermark 2026-01-01T00:00:50Z, delay 10 s",
+        "  watermark delay 10 s",
         "  since the state began: InputEvents 400,000, LateInputEvents 12",
         "  output alerts: 17 rows in this run",
         "  last error: the field v is no number",
@@ -223,7 +223,7 @@ def test_runs_tells_why_and_from_where_each_began_what_had_changed_and_how_it_en
         "  resumed from the checkpoint; run 2 was killed, from batch 17; state of generation 1",
         "  changed: the setting late_arrival was 5s and is 6s",
         "  5 batches, 200 events, 18 rows to alerts",
-        "  caught up after 1m5s",
+        "  caught up after 65 s",
         "  error: no",
     ]
     assert command("runs", project, "--json") == 0

@@ -62,7 +62,7 @@ def test_a_streaming_query_is_seen_by_prometheus_and_in_the_file(spark: SparkSes
     assert found["tideglass_InputEvents_total"] == counted["InputEvents"] == 40
     assert found["tideglass_LateInputEvents_total"] == counted["LateInputEvents"] == 8
     assert found["tideglass_run_events_total"] == 40
-    assert found["tideglass_OutputWatermarkDelaySeconds"] == 0
+    assert found["tideglass_partition_watermark_lag_seconds"] == 0
     last = json.loads(file.read_text().splitlines()[-1])
     assert last["job_name"] == "devices"
     assert last["metrics"]["tideglass_LateInputEvents_total"][0]["value"] == 8

@@ -34,7 +34,7 @@ from tideglass.compile import Compiled
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE
 from tideglass.connect.files.input import FileInput
 from tideglass.connect.spec import InputSpec
-from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND, format_ticks
+from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_MILLISECOND, TICKS_PER_SECOND, format_ticks
 from tideglass.engine.exchange import RowSink
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import emitted_messages
@@ -86,6 +86,7 @@ class Watched:
     metrics: Metrics = field(default_factory=Metrics)
     stages: dict[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
     batches: list[BatchReports] = field(default_factory=list[BatchReports])
+    clock_ticks: int = BEFORE_ALL_TICKS
 
     def take(self, messages: Sequence[Message]) -> None:
         tables = rows_by_output(self.compiled.topology, emitted_messages(messages))
@@ -130,7 +131,10 @@ class Watched:
         if not of:
             found |= self.metrics.by_api_name()
             if (seconds := self.metrics.watermark_delay_seconds) is not None:
-                found["OutputWatermarkDelaySeconds"] = seconds
+                found["partition_watermark_lag_seconds"] = seconds
+                known = [each for each in self.metrics.partitions.values() if each.delay_ticks is not None]
+                least_ticks = min(each.watermark_ticks for each in known)
+                found["OutputWatermarkDelaySeconds"] = (self.clock_ticks - least_ticks) / TICKS_PER_SECOND
         for facts in self.metrics.partitions.values():
             if of in ("", f"{facts.input}/{facts.partition}"):
                 for name, count in {**asdict(facts.counters), "rejected": facts.rejected}.items():
@@ -152,6 +156,7 @@ def play(case: Case, player: Player, folder: Path, *, restarts: bool = False) ->
     for step in case.transcript.steps:
         match step.does:
             case Batch() as batch:
+                watched.clock_ticks = batch.clock_ticks
                 take(player.batch(batch))
             case Restart():
                 player.restart()

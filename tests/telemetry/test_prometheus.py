@@ -97,7 +97,9 @@ def test_labels_are_those_of_the_catalogue():
         ("OutputEvents_total", {"logical_name": "perMinute"}, 12),
         ("Errors_total", {}, 1),
         ("InputEventsSourcesBacklogged", {"logical_name": "toll"}, 1234),
-        ("OutputWatermarkDelaySeconds", {"logical_name": "toll", "partition_id": "1"}, 28),
+        # The job has last reported at 12:02, the watermark is at 12:00:30, the newest arrival at 12:00:58.
+        ("OutputWatermarkDelaySeconds", {"logical_name": "toll", "partition_id": "1"}, 90),
+        ("partition_watermark_lag_seconds", {"logical_name": "toll", "partition_id": "1"}, 28),
         ("ResourceUtilization", {"node_name": "node-a"}, 25),
         ("job_state", {"state": "Running"}, 1),
         ("job_state", {"state": "Failed"}, 0),
@@ -145,6 +147,7 @@ def test_what_is_unknown_has_no_sample():
     assert not any(math.isnan(each) for each in found.values())
     absent = (
         "tideglass_OutputWatermarkDelaySeconds",
+        "tideglass_partition_watermark_lag_seconds",
         "tideglass_watermark_lag_seconds",
         "tideglass_watermark_timestamp_seconds",
         "tideglass_partition_watermark_timestamp_seconds",
@@ -170,7 +173,7 @@ def test_a_partition_at_its_end_has_no_watermark_in_time():
     ended = replace(full_status().inputs[0], watermark_ticks=AFTER_ALL_TICKS, delay_seconds=None)
     names = {name for name, _ in scraped(full_status(inputs=(ended,)))}
     assert "tideglass_partition_watermark_timestamp_seconds" not in names
-    assert "tideglass_OutputWatermarkDelaySeconds" not in names
+    assert not {"tideglass_OutputWatermarkDelaySeconds", "tideglass_partition_watermark_lag_seconds"} & names
 
 
 def test_readers_of_a_partition_share_what_is_decoded():

@@ -47,7 +47,8 @@ def test_a_batch_becomes_the_metrics_of_a_job():
     found = {each.metric.name: each.value for each in samples(status)}
     assert found["tideglass_InputEvents_total"] == 19
     assert found["tideglass_DeserializationError_total"] == 1
-    assert found["tideglass_OutputWatermarkDelaySeconds"] == 12
+    assert found["tideglass_OutputWatermarkDelaySeconds"] == 22
+    assert found["tideglass_partition_watermark_lag_seconds"] == 12
     assert found["tideglass_OutputEvents_total"] == 6
     assert found["tideglass_batch_seconds"] == 1.5
     assert "tideglass_InputEventsSourcesPerSecond_total" not in found

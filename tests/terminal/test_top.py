@@ -20,7 +20,7 @@ from tideglass.job.diagnosis.finding import Diagnosis, Finding, Severity
 from tideglass.job.report.status import JobState, Status
 from tideglass.terminal.app import DetailScreen, KeysScreen, TopApp, WhyScreen
 from tideglass.terminal.details import detail
-from tideglass.terminal.figures import clock_text, count_text, span_text
+from tideglass.terminal.figures import clock_text, count_text, short_span_text
 from tideglass.terminal.job_snapshot import JobSnapshot, read_snapshot
 from tideglass.terminal.tables import SECTIONS
 
@@ -77,11 +77,11 @@ async def test_every_table_shows_the_values_of_the_status(tmp_path: Path):
             ["toll/1", "50", "12:00:30", "28s", "arrival time", "0", "0", "0", "0", "0"],
         ]
         assert cells(pilot, "Outputs") == [
-            ["perMinute", "files", "alive", "9", "12:01:40", "12:00:00", "5", "1", "0.1s"]
+            ["perMinute", "files", "alive", "9", "12:01:40", "12:00:00", "5", "1", "0.05s"]
         ]
         slowest = cells(pilot, "Substreams")[0]
         assert slowest == ["car 7", "toll/0", "12:00:43", "12:00:52", "17s"]
-        assert cells(pilot, "Batches") == [["6", "12:01:55", "1.5s", "0.2s", "20", "2", "13/s"]]
+        assert cells(pilot, "Batches") == [["6", "12:01:55", "1.5s", "0.25s", "20", "2", "13/s"]]
         assert cells(pilot, "Errors") == [["InvalidData", "toll/0", "2", "12:01:00", "it is no JSON"]]
         head = text_of(pilot, "#head")
         for part in ("toll  Running  run 3", "delay 28s", "backlog toll 1234"):
@@ -243,7 +243,7 @@ def test_figures_keep_to_their_columns():
     values = [0, 7, 999, 9_999, 10_000, 99_949, 123_456, 9_999_999, 10**9, 10**12, 10**15]
     assert all(len(count_text(each)) <= 5 for each in values)
     spans = [0, 0.04, 9.9, 59, 61, 3599, 3600, 86_399, 86_400, 10**6]
-    assert all(len(span_text(each)) <= 6 for each in spans), [span_text(each) for each in spans]
+    assert all(len(short_span_text(each)) <= 6 for each in spans), [short_span_text(each) for each in spans]
     assert clock_text(None) == "-"
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tideglass.cli.job import AllowOutsideOption, ProjectArgument, seconds_text
+from tideglass.cli.job import AllowOutsideOption, ProjectArgument
 from tideglass.cli.notes import INPUT_HELP, report_warnings, reporting_notes
 from tideglass.cli.run import pairs
+from tideglass.core.time import span_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -108,7 +109,7 @@ def estimate_table(found: Estimate) -> Table:
             f"{each.stream.events_per_second:,.1f}",
             "all" if back_ticks is None else format_duration(back_ticks),
             f"{each.events:,}",
-            "-" if found.pace is None else seconds_text(each.events / found.pace.speed),
+            "-" if found.pace is None else span_text(each.events / found.pace.speed),
             f"{each.state_bytes / 2**20:,.1f} MB",
         )
     return table
@@ -123,9 +124,9 @@ def estimate_lines(found: Estimate, gap_ticks: int) -> list[str]:
     if seconds is None or caught_up is None:
         lines.append("how long that takes depends on the speed of the job: --measure it, or say --speed N")
     else:
-        lines[0] += f", in about {seconds_text(seconds)} from the start of the process"
+        lines[0] += f", in about {span_text(seconds)} from the start of the process"
         gap = format_duration(gap_ticks)
-        lines.append(f"after a failure of {gap} the job catches up in about {seconds_text(caught_up)}")
+        lines.append(f"after a failure of {gap} the job catches up in about {span_text(caught_up)}")
     for each in found.replays:
         if each.is_short:
             back_ticks = each.read_back_ticks

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tideglass.core.time import span_text
+
 if TYPE_CHECKING:
     from tideglass.job.directory import JobDirectory
     from tideglass.job.report.run_journal import RunEnd, RunStart
@@ -106,10 +108,10 @@ def catch_up_line(at: CatchUpStatus) -> str:
     """How much a run has read of what was there when it started, in one line."""
     line = f"catching up from {at.began_from}: "
     if at.events_expected is None or at.events_per_second is None or at.seconds_left is None:
-        return line + f"{seconds_text(at.seconds)} so far, no batch is done yet"
+        return line + f"{span_text(at.seconds)} so far, no batch is done yet"
     return (
         line + f"{at.events:,} of about {at.events_expected:,} events ({at.share:.0%}), "
-        f"{at.events_per_second:,.0f}/s, about {seconds_text(at.seconds_left)} left"
+        f"{at.events_per_second:,.0f}/s, about {span_text(at.seconds_left)} left"
     )
 
 
@@ -125,19 +127,3 @@ def batches_text(count: int) -> str:
     ('0 batches', '1 batch', '1,000 batches')
     """
     return f"{count:,} batch" + ("" if count == 1 else "es")
-
-
-def seconds_text(seconds: float) -> str:
-    """A length of time for people, no finer than a second.
-
-    >>> seconds_text(0.4), seconds_text(75), seconds_text(120), seconds_text(7300)
-    ('0s', '1m15s', '2m', '2h1m')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    units = (whole // 60, "m", whole % 60, "s")
-    if whole >= 3600:
-        units = (whole // 3600, "h", whole % 3600 // 60, "m")
-    much, unit, rest, small = units
-    return f"{much}{unit}" + (f"{rest}{small}" if rest else "")

@@ -18,7 +18,6 @@ from tideglass.cli.job import (
     batches_text,
     catch_up_line,
     job_directory,
-    seconds_text,
     start_lines,
     wrapped,
 )
@@ -32,6 +31,7 @@ from tideglass.cli.spark_options import (
     kept_conf,
     overridden_settings,
 )
+from tideglass.core.time import span_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -249,7 +249,7 @@ def run_with_progress(
         caught_up = catch_up.done
         now = time.monotonic()
         if caught_up:
-            took = seconds_text(catch_up.seconds)
+            took = span_text(catch_up.seconds)
             print_lines([f"caught up with what was there in {took}: {catch_up.events:,} events"])
         elif live is None and now - reported_seconds > REPORT_SECONDS:
             reported_seconds = now

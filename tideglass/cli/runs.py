@@ -17,9 +17,9 @@ from tideglass.cli.job import (
     job_directory,
     layout_lines,
     print_lines,
-    seconds_text,
 )
 from tideglass.cli.status import JsonOption
+from tideglass.core.time import span_text
 
 if TYPE_CHECKING:
     from tideglass.job.report.run_journal import Run
@@ -62,7 +62,7 @@ def run_lines(run: Run, *, goes_on: bool) -> list[str]:
         rows = "".join(f", {count:,} rows to {name}" for name, count in end.rows.items())
         lines.append(f"  {batches_text(end.batches)}, {end.events:,} events{rows}")
         if end.caught_up_seconds is not None:
-            lines.append(f"  caught up after {seconds_text(end.caught_up_seconds)}")
+            lines.append(f"  caught up after {span_text(end.caught_up_seconds)}")
         if end.error:
             lines.append(f"  error: {end.error.splitlines()[0]}")
     return lines

@@ -17,9 +17,9 @@ from tideglass.cli.job import (
     job_directory,
     layout_lines,
     print_lines,
-    seconds_text,
     state_line,
 )
+from tideglass.core.time import span_text
 
 if TYPE_CHECKING:
     from tideglass.job.report.status import HolderStatus, InputStatus, OutputStatus, Status, StepStatus
@@ -80,7 +80,7 @@ def status_lines(found: Status, *, operators: bool = False) -> list[str]:
         else [f"  step {_step_line(each)}{_substream_words(found, each[-1])}" for each in _steps(found)]
     )
     if found.watermark_delay_seconds is not None:
-        lines.append(f"  watermark delay {seconds_text(found.watermark_delay_seconds)}")
+        lines.append(f"  watermark delay {span_text(found.watermark_delay_seconds)}")
     shown = [f"{name} {value:,}" for name, value in found.counters.items() if value]
     if shown:
         lines.append(f"  since the state began: {', '.join(shown)}")
@@ -96,7 +96,7 @@ def status_lines(found: Status, *, operators: bool = False) -> list[str]:
 
 
 def _input_line(each: InputStatus) -> str:
-    delay = "" if each.delay_seconds is None else f", delay {seconds_text(each.delay_seconds)}"
+    delay = "" if each.delay_seconds is None else f", delay {span_text(each.delay_seconds)}"
     watermark = _to_the_second(each.watermark or "none yet")
     return f"{each.input}/{each.partition}: {each.events:,} events, watermark {watermark}{delay}"
 

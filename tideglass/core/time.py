@@ -91,8 +91,31 @@ def format_ticks(ticks: int) -> str:
     return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}.{fraction:07d}Z"
 
 
+def span_text(seconds: float, *, compact: bool = False) -> str:
+    """A length of time for people: in the unit one would take, smaller ones are cut.
+
+    compact: without blanks, in at most six characters below 100 days, for columns.
+
+    >>> span_text(0.25), span_text(42), span_text(840), span_text(4000), span_text(200_000)
+    ('0.25 s', '42 s', '14 min', '1 h 6 min', '2 d 7 h')
+    >>> span_text(75.4, compact=True), span_text(7384, compact=True)
+    ('75s', '2h3m')
+    """
+    if seconds < 120:
+        number = f"{round(seconds, 3):.2g}" if seconds < 9.95 else f"{min(seconds, 119):.0f}"
+        text = f"{number} s"
+    elif seconds < 3600:
+        text = f"{int(seconds // 60)} min"
+    else:
+        much, rest, units = int(seconds // 3600), int(seconds % 3600 // 60), ("h", "min")
+        if much >= 48:
+            (much, rest), units = divmod(much, 24), ("d", "h")
+        text = f"{much} {units[0]}" + (f" {rest} {units[1]}" if rest else "")
+    return text.replace(" ", "").replace("min", "m") if compact else text
+
+
 def duration_text(ticks: int) -> str:
-    """A length of time in its largest fitting units.
+    """A length of time in its largest fitting units, exactly.
 
     >>> duration_text(900_000_000)
     '1m30s'

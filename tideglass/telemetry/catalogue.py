@@ -104,7 +104,7 @@ SERVICE_METRICS: tuple[Metric, ...] = (
     _service(
         "OutputWatermarkDelaySeconds",
         _GAUGE,
-        "Newest arrival of the partition minus its watermark; the maximum is the watermark delay of the job.",
+        "Clock minus the watermark of the partition; the maximum is the watermark delay of the job.",
         *_INPUT,
     ),
 )
@@ -150,6 +150,11 @@ OWN_METRICS: tuple[Metric, ...] = (
     _own(
         "partition_watermark_timestamp_seconds",
         "Watermark of an input partition, seconds since 1970: the least of its readers.",
+        *_INPUT,
+    ),
+    _own(
+        "partition_watermark_lag_seconds",
+        "Newest arrival of the partition minus its watermark, whatever the clock says.",
         *_INPUT,
     ),
     _own(

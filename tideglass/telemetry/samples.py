@@ -5,7 +5,7 @@ A value nobody knows has no sample: it is neither 0 nor NaN.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -118,9 +118,7 @@ def _inputs(status: Status) -> Iterator[Sample]:
                 yield _sample(status, api_name, value, **labels, **node)
             moved = sum(each.counters.get("DroppedOrAdjustedEvents", 0) for each in readers)
             out_of_order[name] = out_of_order.get(name, 0) + moved
-        delays = [each.delay_seconds for each in readers if each.delay_seconds is not None]
-        if delays:
-            yield _sample(status, "OutputWatermarkDelaySeconds", max(delays), **labels)
+        yield from _partition_delays(status, readers, labels)
         marks = [each.watermark_ticks for each in readers]
         if all(is_instant(mark) for mark in marks):
             least = min(mark for mark in marks if mark is not None)
@@ -149,6 +147,20 @@ def _inputs(status: Status) -> Iterator[Sample]:
                 partition_id="",
                 node_name=status.host,
             )
+
+
+def _partition_delays(
+    status: Status, readers: Sequence[InputStatus], labels: Mapping[str, str]
+) -> Iterator[Sample]:
+    """How far the watermark of a partition is behind: the clock (`asa.md` 1.8), and its newest arrival."""
+    lags = [each.delay_seconds for each in readers if each.delay_seconds is not None]
+    if lags:
+        yield _sample(status, "partition_watermark_lag_seconds", max(lags), **labels)
+    now = unix_seconds(status.updated)
+    marks = [each.watermark_ticks for each in readers if each.delay_seconds is not None]
+    known = [_seconds(mark) for mark in marks if mark is not None and is_instant(mark)]
+    if known and now is not None:
+        yield _sample(status, "OutputWatermarkDelaySeconds", max(0.0, now - min(known)), **labels)
 
 
 def _substreams(status: Status, most: int) -> Iterator[Sample]:

@@ -15,7 +15,7 @@ from tideglass.terminal.figures import (
     count_text,
     instant_text,
     rate_text,
-    span_text,
+    short_span_text,
     sparkline,
 )
 from tideglass.terminal.job_snapshot import JobSnapshot
@@ -55,12 +55,12 @@ def _step_lines(snapshot: JobSnapshot, step: StepStatus) -> Iterator[str]:
     yield ""
     yield f"input watermark    {instant_text(step.input_watermark_ticks)}"
     yield f"output watermark   {instant_text(step.output_watermark_ticks)}"
-    yield f"latency it adds    {span_text(step.latency_seconds)}"
-    yield f"data lag           {span_text(step.data_watermark_lag_seconds)}"
-    yield f"system lag         {span_text(step.system_watermark_lag_seconds)}"
+    yield f"latency it adds    {short_span_text(step.latency_seconds)}"
+    yield f"data lag           {short_span_text(step.data_watermark_lag_seconds)}"
+    yield f"system lag         {short_span_text(step.system_watermark_lag_seconds)}"
     lags = snapshot.lags(step.operator)
     if lags:
-        yield f"data lag, 10 min   {sparkline(lags, _CHART)} up to {span_text(max(lags))}"
+        yield f"data lag, 10 min   {sparkline(lags, _CHART)} up to {short_span_text(max(lags))}"
     yield ""
     for name, word in (("rows_in", "rows in "), ("rows_out", "rows out")):
         rate = _step_rate(snapshot, step.operator, name)
@@ -137,10 +137,10 @@ def _partition_lines(snapshot: JobSnapshot, found: InputStatus) -> Iterator[str]
     yield f"watermark          {instant_text(found.watermark_ticks)}, set by {found.held_by or 'nothing yet'}"
     yield f"newest event time  {instant_text(found.event_time_ticks)}"
     yield f"newest arrival     {instant_text(found.last_arrival_ticks)}"
-    yield f"delay              {span_text(found.delay_seconds)}"
+    yield f"delay              {short_span_text(found.delay_seconds)}"
     delays = _delays(snapshot, found)
     if delays:
-        yield f"delay, 10 min      {sparkline(delays, _CHART)} up to {span_text(max(delays))}"
+        yield f"delay, 10 min      {sparkline(delays, _CHART)} up to {short_span_text(max(delays))}"
     yield f"last event         {found.last_event or 'none in this run'}"
     yield f"held, out of order {found.rows_held:,} rows, oldest {instant_text(found.oldest_held_ticks)}"
     yield ""
@@ -194,7 +194,7 @@ def _output_lines(snapshot: JobSnapshot, found: OutputStatus) -> Iterator[str]:
         yield f"rows/s, 10 min     {sparkline(rates, _CHART)} up to {rate_text(max(rates))}"
     yield f"last row           {found.last_row or 'none in this run'}"
     yield f"its timestamp      {instant_text(found.last_row_ticks)}"
-    took = span_text(found.seconds)
+    took = short_span_text(found.seconds)
     yield f"calls              {found.calls:,}, {found.failed_calls:,} failed, {took} in all"
     if found.last_error:
         yield f"last error         {found.last_error}"
@@ -286,11 +286,11 @@ def head_lines(snapshot: JobSnapshot, width: int) -> list[str]:
     events = rate_text(snapshot.rate(lambda sample: sample.events))
     rows = rate_text(snapshot.rate(lambda sample: sum(sample.rows.values())))
     backlog = ", ".join(f"{name} {count_text(count)}" for name, count in status.backlog.items()) or UNKNOWN
-    last = span_text(status.recent_batches[-1].seconds) if status.recent_batches else UNKNOWN
+    last = short_span_text(status.recent_batches[-1].seconds) if status.recent_batches else UNKNOWN
     memory = UNKNOWN if status.memory_bytes is None else size_text(status.memory_bytes)
     limit = "" if status.memory_limit_bytes is None else f" of {size_text(status.memory_limit_bytes)}"
     cpu = UNKNOWN if status.cpu_percent is None else f"{status.cpu_percent:.0f} %"
-    delay = span_text(status.watermark_delay_seconds)
+    delay = short_span_text(status.watermark_delay_seconds)
     lines = [
         f"{status.job}  {status.state}  {since}",
         f"delay {delay}  events {events}  rows {rows}  batch {last} ({status.batches:,})  backlog {backlog}",
@@ -298,7 +298,7 @@ def head_lines(snapshot: JobSnapshot, width: int) -> list[str]:
     ]
     at = status.catching_up
     if at is not None:
-        left = f", about {span_text(at.seconds_left)} left" if at.seconds_left is not None else ""
+        left = f", about {short_span_text(at.seconds_left)} left" if at.seconds_left is not None else ""
         lines[2] = f"catching up from {at.began_from}: {at.share:.0%}{left}"
     else:
         charts = _charts(snapshot, width - len(lines[2]) - 4)

@@ -8,9 +8,8 @@ from itertools import pairwise
 from tideglass.core.time import (
     AFTER_ALL_TICKS,
     ORIGIN_TICKS,
-    TICKS_PER_SECOND,
-    duration_text,
     format_ticks,
+    span_text,
 )
 
 #: What stands for a value nobody knows.
@@ -40,21 +39,13 @@ def instant_text(ticks: int | None) -> str:
     return "end of input" if ticks >= AFTER_ALL_TICKS else format_ticks(ticks)[:23].replace("T", " ")
 
 
-def span_text(seconds: float | None) -> str:
-    """A length of time: below ten seconds to a tenth, its two largest units else.
+def short_span_text(seconds: float | None) -> str:
+    """A length of time in at most six characters below 100 days.
 
-    >>> span_text(0.31), span_text(75), span_text(7384), span_text(None)
-    ('0.3s', '1m15s', '2h3m', '-')
+    >>> short_span_text(0.31), short_span_text(75), short_span_text(7384), short_span_text(None)
+    ('0.31s', '75s', '2h3m', '-')
     """
-    if seconds is None:
-        return UNKNOWN
-    if seconds < 10:
-        return f"{seconds:.1f}s"
-    unit = 60 if seconds >= 3600 else 1
-    whole = int(seconds) // unit * unit
-    if whole >= 86400:
-        whole = whole // 3600 * 3600
-    return duration_text(whole * TICKS_PER_SECOND)
+    return UNKNOWN if seconds is None else span_text(seconds, compact=True)
 
 
 def count_text(count: float | None) -> str:

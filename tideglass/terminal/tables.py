@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tideglass.core.time import AFTER_ALL_TICKS, TICKS_PER_SECOND
 from tideglass.job.report.status import HolderStatus, StepStatus
-from tideglass.terminal.figures import UNKNOWN, clock_text, count_text, span_text
+from tideglass.terminal.figures import UNKNOWN, clock_text, count_text, short_span_text
 from tideglass.terminal.job_snapshot import JobSnapshot
 
 
@@ -63,7 +63,7 @@ def _steps(snapshot: JobSnapshot) -> list[TableRow]:
                 each.kind,
                 clock_text(each.input_watermark_ticks),
                 clock_text(each.output_watermark_ticks),
-                span_text(each.data_watermark_lag_seconds),
+                short_span_text(each.data_watermark_lag_seconds),
                 count_text(each.rows_in),
                 count_text(each.rows_out),
                 holder_text(each),
@@ -93,7 +93,7 @@ def _partitions(snapshot: JobSnapshot) -> list[TableRow]:
                 f"{each.input}/{each.partition}" + (f"[{each.reader}]" if each.reader else ""),
                 count_text(each.events),
                 clock_text(each.watermark_ticks),
-                span_text(each.delay_seconds),
+                short_span_text(each.delay_seconds),
                 each.held_by or UNKNOWN,
                 count_text(each.counters.get("LateInputEvents", 0)),
                 count_text(each.counters.get("EarlyInputEvents", 0)),
@@ -120,7 +120,7 @@ def _outputs(snapshot: JobSnapshot) -> list[TableRow]:
                 clock_text(each.last_row_ticks),
                 count_text(each.calls),
                 count_text(each.failed_calls),
-                span_text(each.seconds / each.calls if each.calls else None),
+                short_span_text(each.seconds / each.calls if each.calls else None),
             ),
             (each.rows, each.failed_calls),
         )
@@ -145,7 +145,7 @@ def _substreams(snapshot: JobSnapshot) -> list[TableRow]:
                     f"{each.input}/{each.partition}",
                     clock_text(each.watermark_ticks),
                     clock_text(each.event_time_ticks),
-                    span_text(lag),
+                    short_span_text(lag),
                 ),
                 (_or_least(lag),),
             )
@@ -160,8 +160,8 @@ def _batches(snapshot: JobSnapshot) -> list[TableRow]:
             (
                 str(each.batch),
                 each.began[11:19],
-                span_text(each.seconds),
-                span_text(each.commit_seconds),
+                short_span_text(each.seconds),
+                short_span_text(each.commit_seconds),
                 count_text(each.events),
                 count_text(each.rows),
                 f"{count_text(each.events / each.seconds)}/s" if each.seconds else UNKNOWN,

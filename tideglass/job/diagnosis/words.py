@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_SECOND, format_ticks
+from tideglass.core.time import TICKS_PER_DAY, TICKS_PER_SECOND, format_ticks, span_text
 
 
 def moment_text(ticks: int, now_ticks: int) -> str:
@@ -17,26 +17,6 @@ def moment_text(ticks: int, now_ticks: int) -> str:
     text = format_ticks(ticks)
     clock = text[11:19].removesuffix(":00")
     return clock if ticks // TICKS_PER_DAY == now_ticks // TICKS_PER_DAY else f"{text[:10]} {clock}"
-
-
-def span_text(seconds: float) -> str:
-    """A length of time in the unit people would take.
-
-    >>> span_text(0.25), span_text(42), span_text(840), span_text(4000), span_text(200_000)
-    ('0.25 s', '42 s', '14 min', '1 h 7 min', '2 d 8 h')
-    """
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h" + (f" {minutes} min" if minutes else "")
-    days, hours = divmod(hours, 24)
-    return f"{days} d" + (f" {hours} h" if hours else "")
 
 
 def ticks_text(ticks: int) -> str:
