@@ -43,6 +43,13 @@ class OutputConnector(Protocol):
         """
         return None
 
+    def storage_settings(self) -> Mapping[str, str]:
+        """What lets processes of the run into the object store it writes to, as Hadoop's settings.
+
+        They may hold secrets. Raises ProjectError for one that the environment has not.
+        """
+        return {}
+
     def stage(self, rows: pa.Table, sender: str) -> pa.Table:
         """What `publish` needs for these rows: the rows, or where they were put, unseen by readers.
 

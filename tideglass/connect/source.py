@@ -47,6 +47,13 @@ class InputConnector(Protocol):
         """The same under the name a query has for it, which may differ in case."""
         return cast("Self", replace(cast("Any", self), name=name))
 
+    def storage_settings(self) -> Mapping[str, str]:
+        """What lets processes of the run into the object store it reads from, as Hadoop's settings.
+
+        They may hold secrets. Raises ProjectError for one that the environment has not.
+        """
+        return {}
+
     def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """What identifies this input, as JSON, for the manifest in `directory`. Holds no secrets."""
         ...

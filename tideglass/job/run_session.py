@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,11 +11,12 @@ from tideglass.job.directory import JobDirectory
 from tideglass.job.options import JobPlan, RunOptions
 from tideglass.project.project import Project
 from tideglass.spark.executors import Executors
-from tideglass.storage import StoragePath, storage_path
+from tideglass.storage import StorageOptions, StoragePath, storage_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tideglass.connect.output import OutputConnector
     from tideglass.spark.session.libraries import Libraries
     from tideglass.spark.session.spark_settings import SessionOptions
 
@@ -42,6 +44,7 @@ def executors_for(
     from tideglass.spark.session.session_kind import refuse_connect
     from tideglass.spark.session.spark_settings import SessionOptions, chosen_settings, is_local, master_of
 
+    _enter_stores(project, options)
     if shared is not None:
         refuse_connect(shared, "a project")
         pass_on(dict(shared.sparkContext.getConf().getAll()))
@@ -60,6 +63,27 @@ def executors_for(
         )
 
     return ask
+
+
+def _enter_stores(project: Project, options: RunOptions) -> None:
+    """Make what lets live inputs and outputs into object stores known to this process and those it starts."""
+    if not options.live:
+        return
+    found: dict[str, str] = {}
+    for each in (*(one.live for one in project.inputs.values()), *_connectors(project, options)):
+        if each is not None:
+            found |= each.storage_settings()
+    StorageOptions(tuple(sorted(found.items()))).put_into(os.environ)
+
+
+def _connectors(project: Project, options: RunOptions) -> list[OutputConnector]:
+    """Of outputs that nothing stands in for."""
+    named = {name.casefold() for name in options.outputs}
+    return [
+        each.connector
+        for name, each in project.outputs.items()
+        if each.connector is not None and name.casefold() not in named
+    ]
 
 
 def _executors_of(session: SparkSession) -> Executors:

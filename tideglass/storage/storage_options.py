@@ -138,8 +138,8 @@ def _azure(uri: StoreUri, settings: Mapping[str, str], environment: Mapping[str,
         found["use_fabric_endpoint"] = True
     elif suffix and suffix != _PUBLIC_AZURE:
         found["endpoint"] = f"https://{uri.account}.{suffix.replace('dfs.', 'blob.', 1)}"
-    if host := settings.get("fs.azure.abfs.endpoint"):
-        protocol = "http" if settings.get("fs.azure.always.use.https") == "false" else "https"
+    if host := setting("fs.azure.abfs.endpoint"):
+        protocol = "http" if setting("fs.azure.always.use.https") == "false" else "https"
         found["endpoint"] = f"{protocol}://{host}/{uri.account}"
     elif endpoint := _first(environment, _AZURE_ENDPOINTS):
         found["endpoint"] = endpoint
