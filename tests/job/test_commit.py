@@ -32,7 +32,7 @@ from tideglass.job.report.reporter import Reporter
 from tideglass.job.start.begin import begin
 from tideglass.project.project import ProjectInput, load_project
 
-QUERY = "SELECT n INTO many FROM sensor TIMESTAMP BY readAt"
+QUERY = "SELECT MAX(n) AS n INTO many FROM sensor TIMESTAMP BY readAt GROUP BY TumblingWindow(second, 10)"
 OTHER = "SELECT COUNT(*) AS n INTO many FROM sensor TIMESTAMP BY readAt GROUP BY TumblingWindow(second, 100)"
 #: Messages a batch reads of the topic's one partition; each is a row that holds its offset.
 BATCH = 10

@@ -233,6 +233,8 @@ class RunInProcess:
         while self.batch():
             if not self.job.options.once:
                 break
+        if self.job.options.once:
+            self.committer.finish()
         return self.number - begun
 
     def report(self) -> None:

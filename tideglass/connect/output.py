@@ -1,13 +1,20 @@
 """What a job asks of an output, of whatever kind; an output of a new kind is one class.
 
 in the tasks   stage(rows) ──▶ a table for the driver
-on the driver  check, clear ──▶ publish, batch by batch ──▶ (a later run) withdraw
+on the driver  check, prepare, clear ──▶ per batch: publish, advance ──▶ finish ──▶ (a later run) withdraw
+
+An output says what has happened by the error it raises, and knows nothing of policies:
+
+RowsRefused        rows it will never take (`connect.refused_rows`): dropped, or tried again as the job's
+                   OutputErrorPolicy says
+OutputUnavailable  not now: tried again, with growing pauses, while the other outputs of the batch go on
+any other error    ends the run
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -18,10 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Batch:
-    """A batch of a job. Whenever the job begins anew, a generation begins, and numbers count from 0 again."""
+    """A batch of a job. Whenever the job begins anew, a generation begins, and numbers count from 0 again.
+
+    job_id: of the job directory; another for every one, so that two jobs that write to one place are told
+        apart, and so is one whose directory was removed. Batches of one job are compared without it.
+    """
 
     generation: int
     number: int
+    job_id: str = field(default="", compare=False)
 
 
 class OutputConnector(Protocol):
@@ -50,6 +62,18 @@ class OutputConnector(Protocol):
         """
         return {}
 
+    @property
+    def guarantee(self) -> str:
+        """What a reader can rely on, in words for people: `exactly once` or `at least once`."""
+        return "at least once"
+
+    def prepare(self) -> None:
+        """Look at the place the rows go to, and make there what may be made. On the driver, before each run.
+
+        Raises OutputError, with a remedy, for what ends the start: refused credentials, a missing table.
+        Raises OutputUnavailable for what may pass.
+        """
+
     def stage(self, rows: pa.Table, sender: str) -> pa.Table:
         """What `publish` needs for these rows: the rows, or where they were put, unseen by readers.
 
@@ -60,10 +84,26 @@ class OutputConnector(Protocol):
     def publish(self, batch: Batch, staged: Sequence[pa.Table]) -> Sequence[pa.Table]:
         """Make visible what the tasks staged in a batch; returns rows to show to who watches the run.
 
-        Called with the same batch again after a crash, and must then replace what it had written. Not called
-        for a batch without rows.
+        Called with the same batch again after a crash or an error, and must then replace or skip what it had
+        written. Not called for a batch without rows.
+        staged: in the same order when the batch is run again.
+        Raises RowsRefused, before anything of the batch is visible where it can, and OutputUnavailable.
         """
         ...
+
+    def advance(self, batch: Batch, watermark_ticks: int) -> None:
+        """No row of this output with a time up to `watermark_ticks` comes any more.
+
+        Called on the driver after `publish` of every batch, also one without rows, and with the same batch
+        again after a crash. BEFORE_ALL_TICKS: nothing is known yet, as in the first batches of a run;
+        AFTER_ALL_TICKS: no row comes at all. Raises OutputUnavailable.
+        """
+
+    def finish(self, batch: Batch) -> None:
+        """The run ends because its inputs have ended. batch: the last one. Raises OutputUnavailable.
+
+        Called again by a run that finds nothing new; a later run may still have rows, of later batches.
+        """
 
     def withdraw(self, after: Batch) -> None:
         """Remove what is visible of later batches of that generation: a new generation emits it again."""

@@ -5,7 +5,7 @@ TideglassError
 ├── ProjectError    a project file is missing, malformed or asks for what is not supported
 ├── EvaluationError a row made the query fail while it ran (`asa.md` A-33)
 ├── InputError      an input as a whole cannot be read (single bad events are counted, not raised)
-├── OutputError     an output cannot be written
+├── OutputError     an output cannot be written; OutputUnavailable: not now
 ├── StorageError    a store of files cannot be reached, refuses, or is of a kind that is not supported
 └── StateError      a checkpoint or run directory does not fit the job
 """
@@ -123,6 +123,17 @@ class InputError(TideglassError):
 
 class OutputError(TideglassError):
     """An output cannot be written."""
+
+
+class OutputUnavailable(OutputError):
+    """An output cannot be written now, and may be later: network, throttling, a time-out, a lock.
+
+    retry_after_seconds: how long it asks to be left alone; None where it does not say.
+    """
+
+    def __init__(self, message: str, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class StorageError(TideglassError):

@@ -14,17 +14,19 @@ stops there, as if it had been killed.
    A crash after it leaves watermarks of a batch without rows; nobody asks for them before the batch after.
 2. `publish_rows`: what the tasks have staged becomes visible. A crash after it leaves rows of a batch that
    is not committed. Publishing it again replaces them; a start that gives up the state withdraws them first.
-3. `journal_idle_periods`: idle periods, for whoever reads the events again. A crash after it leaves idle
+3. `advance_watermarks`: the outputs learn how far their rows are complete. A crash after it leaves what they
+   do then, such as a finished file, of a batch that is not committed. The same batch says the same once more.
+4. `journal_idle_periods`: idle periods, for whoever reads the events again. A crash after it leaves idle
    periods of a batch that is not committed. The same batch adds them once; a start that gives up the state
    may use them, since that time has passed.
-4. `sync_scan_states`: what the scans have saved is on the disk. A crash after it leaves nothing new.
-5. `save_topic_progress`: how far the topics are read, and with that the batch. From here on a job with topics
+5. `sync_scan_states`: what the scans have saved is on the disk. A crash after it leaves nothing new.
+6. `save_topic_progress`: how far the topics are read, and with that the batch. From here on a job with topics
    counts the rows as emitted: a start that gives up the state goes on after them. Were it saved before the
    rows are visible, a crash in between would lose them.
-6. `save_counts`: rows emitted so far, with this batch and without, so that it counts once if it runs again.
-7. `move_replay`: the sources may read new events once all earlier ones are read again (`progress.replay`). A
+7. `save_counts`: rows emitted so far, with this batch and without, so that it counts once if it runs again.
+8. `move_replay`: the sources may read new events once all earlier ones are read again (`progress.replay`). A
    crash before it leaves the state before the move; the next start makes it (`Committer.of`).
-8. `update_metrics`, `show_rows`, `take_profile`: in memory only. A run that starts reads its totals from
+9. `update_metrics`, `show_rows`, `take_profile`: in memory only. A run that starts reads its totals from
    what the steps before have written.
 """
 
@@ -45,7 +47,7 @@ from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.reports import BatchReports
 from tideglass.job.options import JobPlan
-from tideglass.job.outputs import BatchRows, publish_staged
+from tideglass.job.outputs import BatchRows, advance_outputs, finish_outputs, publish_staged
 from tideglass.job.progress.counts import Counts
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.replay import (
@@ -60,8 +62,10 @@ from tideglass.job.progress.topic_progress import TopicProgress
 from tideglass.job.report.batch_times import Moment, utc_milliseconds_text
 from tideglass.job.report.catch_up import sizes, there_now
 from tideglass.job.report.metrics import Metrics
+from tideglass.job.report.output_calls import OutputCalls
 from tideglass.job.report.profile import Profile
 from tideglass.job.report.reporter import Reporter
+from tideglass.job.report.watermark_view import Lease, WatermarkView
 from tideglass.storage import StoragePath
 
 #: Called after every batch: its number, its rows, and the metrics so far.
@@ -146,6 +150,29 @@ class Committer:
             self.reporter.check_lock()  # another run may have taken the job directory over
             step(batch)
 
+    def finish(self) -> None:
+        """The inputs have ended and all their batches are committed: the outputs end what is open."""
+        number = self.counts.batch
+        if number is not None:
+            self.reporter.check_lock()
+            finish_outputs(self.batch(number), self.job.outputs, self.output_calls)
+
+    def batch(self, number: int) -> Batch:
+        """What an output knows a batch by. number: Spark's."""
+        setup = self.reporter.setup
+        return Batch(setup.plan.generation, number, setup.job_id)
+
+    @cached_property
+    def output_calls(self) -> OutputCalls:
+        """Counts the calls to the outputs."""
+        return OutputCalls() if self.reporter.view is None else self.reporter.view.outputs
+
+    @cached_property
+    def watermarks(self) -> WatermarkView:
+        """The watermarks of all operators, shown to people where somebody looks."""
+        view = self.reporter.view
+        return WatermarkView(self.job.compiled.topology) if view is None else view.watermarks
+
     def backlog(self) -> dict[str, int]:
         """Bytes, or what an input counts in, that are there and not read, by input. Looks at directories."""
         read = self.positions_after(self.counts.batch)
@@ -202,16 +229,22 @@ def record_partition_watermarks(batch: BatchCommit) -> None:
 
 
 def publish_rows(batch: BatchCommit) -> None:
-    job, generation = batch.run.job, batch.run.reporter.setup.plan.generation
-    view = batch.run.reporter.view
-    emitted = emitted_messages(batch.messages)
+    run, job = batch.run, batch.run.job
     batch.rows = publish_staged(
-        Batch(generation, batch.number),
-        emitted,
+        run.batch(batch.number),
+        emitted_messages(batch.messages),
         job.compiled.topology.outputs,
         job.outputs,
-        None if view is None else view.outputs,
+        run.output_calls,
     )
+
+
+def advance_watermarks(batch: BatchCommit) -> None:
+    run = batch.run
+    with run.reporter.changing():  # the status shows them too
+        run.watermarks.take(batch.reports, Lease(run.reporter.setup.plan.generation, batch.number))
+        found = run.watermarks.output_watermarks()
+    advance_outputs(run.batch(batch.number), run.job.outputs, found, run.output_calls)
 
 
 def journal_idle_periods(batch: BatchCommit) -> None:
@@ -277,6 +310,7 @@ def take_profile(batch: BatchCommit) -> None:
 COMMIT_STEPS: tuple[Callable[[BatchCommit], None], ...] = (
     record_partition_watermarks,
     publish_rows,
+    advance_watermarks,
     journal_idle_periods,
     sync_scan_states,
     save_topic_progress,

@@ -11,6 +11,7 @@ from tideglass.connect.output import Batch, OutputConnector
 from tideglass.core.arrays import pc
 from tideglass.core.errors import OutputError, TideglassError
 from tideglass.core.ipc import from_bytes, to_bytes
+from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.engine.messages import (
     RECORDS_HEAD,
@@ -73,17 +74,44 @@ def publish_staged(
     calls = calls or OutputCalls()
     rows = dict.fromkeys(names, 0)
     newest_ticks: dict[str, int] = {}
-    staged: dict[str, list[pa.Table]] = {}
     for message in messages:
         if message.kind in (Kind.STAGED, Kind.RECORDS):
             name, ticks = names[message.target], records_newest_ticks(message.body)
             rows[name] += records_count(message.body)
             newest_ticks[name] = max(ticks, newest_ticks.get(name, ticks))
             calls.staged(name)
-        if message.kind is Kind.STAGED:
-            staged.setdefault(names[message.target], []).append(from_bytes(message.body[RECORDS_HEAD:]))
     shown: list[tuple[str, pa.Table]] = []
-    for name, tables in staged.items():
+    for name, tables in staged_tables(messages, names).items():
         with calls.calling(name):
             shown += [(name, table) for table in outputs[name].publish(batch, tables)]
     return BatchRows(rows, newest_ticks, shown)
+
+
+def staged_tables(messages: Sequence[Message], names: Sequence[str]) -> Mapping[str, Sequence[pa.Table]]:
+    """What the tasks have staged, by output, in the order of the senders."""
+    found: dict[str, list[pa.Table]] = {}
+    for message in sorted(messages, key=lambda each: (each.target, each.sender)):
+        if message.kind is Kind.STAGED:
+            found.setdefault(names[message.target], []).append(from_bytes(message.body[RECORDS_HEAD:]))
+    return found
+
+
+def advance_outputs(
+    batch: Batch, outputs: Mapping[str, OutputConnector], watermarks: Mapping[str, int], calls: OutputCalls
+) -> None:
+    """Tell every output how far its rows are complete.
+
+    watermarks: per output, the least time a later row of it may have.
+    """
+    for name, output in outputs.items():
+        ticks = watermarks[name]
+        known = BEFORE_ALL_TICKS < ticks < AFTER_ALL_TICKS
+        with calls.watching(name):
+            output.advance(batch, ticks - 1 if known else ticks)
+
+
+def finish_outputs(batch: Batch, outputs: Mapping[str, OutputConnector], calls: OutputCalls) -> None:
+    """Tell every output that the run ends because its inputs have."""
+    for name, output in outputs.items():
+        with calls.watching(name):
+            output.finish(batch)

@@ -93,6 +93,8 @@ def run(
                 to_end = job.topics and job.options.once and not reporter.stop_requested.is_set()
                 if to_end and committer.move(ReplayEvent.READ_ALL):
                     wait_for_end(start_query(host, committer), committer)  # reports the end of the inputs
+                if job.options.once and not reporter.stop_requested.is_set():
+                    committer.finish()
     return metrics
 
 

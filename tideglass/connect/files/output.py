@@ -74,6 +74,10 @@ class FileOutput(OutputConnector):
     def own_folder(self) -> StoragePath:
         return self.path
 
+    @property
+    def guarantee(self) -> str:
+        return "exactly once"
+
     def stage(self, rows: pa.Table, sender: str) -> pa.Table:
         """Write the rows where no reader sees them yet. Works in any process that sees the directory.
 

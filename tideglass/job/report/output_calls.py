@@ -35,6 +35,16 @@ class OutputCalls:
             raise
         self._succeeded(output, time.monotonic() - began_seconds)
 
+    @contextmanager
+    def watching(self, output: str) -> Generator[None]:
+        """As `calling`, for a call that most outputs have nothing to do in: it counts only where it fails."""
+        began_seconds = time.monotonic()
+        try:
+            yield
+        except Exception as error:
+            self.failed(output, str(error), time.monotonic() - began_seconds)
+            raise
+
     def staged(self, output: str) -> None:
         """A task has called the output; how long that took is part of its batch and not known here."""
         self._succeeded(output, 0.0)

@@ -233,6 +233,16 @@ class WatermarkView:
                 output_ticks = min(output_ticks, merged.input_ticks)
                 merged.output_ticks = max(output_ticks, merged.output_ticks or output_ticks)
 
+    def output_watermarks(self) -> dict[str, int]:
+        """By output, the least time a later row of it may have; BEFORE_ALL_TICKS: unknown."""
+        found: dict[str, int] = {}
+        for op in self._ops:
+            if isinstance(op, EmitOp):
+                ticks = self._merged[op.id].output_ticks
+                ticks = BEFORE_ALL_TICKS if ticks is None else ticks
+                found[op.output] = min(ticks, found.get(op.output, ticks))
+        return found
+
     def _ranges(self, op: Op) -> list[tuple[str, _Range]]:
         """The ranges that run an operator, by the names people know them by."""
         if op.level:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -50,12 +51,14 @@ class RunSetup:
     plan: which generation it belongs to, and how that one started.
     batch: the last one that is wholly done; None before the first.
     read_plan: where the generation began to read.
+    job_id: of the job directory, see `Batch`.
     """
 
     start: RunStart
     plan: StartPlan
     batch: int | None
     read_plan: ReadPlan = field(default_factory=ReadPlan)
+    job_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Previous:
     stop: where that generation stopped; of nothing where no start needs it.
     newest_generation: number of the newest one that has a directory; 0 for none.
     runs: the journal.
+    job_id: of the job directory; a new one where there is none, or where earlier runs are forgotten.
     """
 
     identity: Identity
@@ -78,6 +82,7 @@ class Previous:
     stop: StopPoint
     newest_generation: int
     runs: Sequence[Run]
+    job_id: str
 
 
 def begin(job: JobPlan, directory: JobDirectory, lookup: TopicLookup) -> RunSetup:
@@ -87,7 +92,8 @@ def begin(job: JobPlan, directory: JobDirectory, lookup: TopicLookup) -> RunSetu
     Where does each input begin? May the job write to its outputs? Then all of it is written down.
 
     lookup: asks a broker what a topic holds; called only for a start that depends on it.
-    Raises StateError, InputError or OutputError when it cannot start; then nothing has been written.
+    Raises StateError, InputError or OutputError when it cannot start; then nothing has been written but what
+    outputs make for themselves (`OutputConnector.prepare`).
     """
     now_ticks = time.time_ns() // NANOSECONDS_PER_TICK
     journal = IdleJournal(directory.idle_journal)
@@ -107,6 +113,8 @@ def begin(job: JobPlan, directory: JobDirectory, lookup: TopicLookup) -> RunSetu
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
     if not replaces_rows:
         _check_outputs(job, directory, plan, previous.manifest)
+    for output in job.outputs.values():
+        output.prepare()
 
     _clear_outputs(job, directory, plan, previous, replaces_rows=replaces_rows)
     if job.options.fresh:
@@ -115,7 +123,7 @@ def begin(job: JobPlan, directory: JobDirectory, lookup: TopicLookup) -> RunSetu
     _write_generation(job, directory, plan, read_plan, previous)
     batch = last_batch(generation / "checkpoint") if plan.resume else None
     start = _journal_start(job, directory, plan, previous, batch)
-    return RunSetup(start, plan, batch, read_plan)
+    return RunSetup(start, plan, batch, read_plan, previous.job_id)
 
 
 # ---------------------------------------------------------------- what was there before
@@ -156,6 +164,7 @@ def _previous(job: JobPlan, directory: JobDirectory) -> Previous:
         stop or StopPoint(),
         directory.newest_generation(),
         read_runs(directory.journal),
+        (manifest.job_id if manifest is not None else "") or uuid.uuid4().hex,
     )
 
 
@@ -205,7 +214,7 @@ def _clear_outputs(
     manifest, last = previous.manifest, previous.stop.batch
     if manifest is not None and plan.mode is StartMode.LAST_STOPPED and not plan.resume:
         # Batches that were killed between their rows and their commit: the run emits their rows again.
-        after = Batch(manifest.start_plan.generation, -1 if last is None else last)
+        after = Batch(manifest.start_plan.generation, -1 if last is None else last, manifest.job_id)
         for output in _written_outputs(job, directory, manifest, previous.identity):
             output.withdraw(after)
 
@@ -244,7 +253,7 @@ def _write_generation(
         Counts().save(generation)
         if job.topics:
             TopicProgress().save(generation)
-    manifest = Manifest(STATE_FORMAT, replace(plan, resume=False), previous.identity, kept)
+    manifest = Manifest(STATE_FORMAT, replace(plan, resume=False), previous.identity, kept, previous.job_id)
     write_manifest(directory.manifest, manifest)
     directory.remove_generations(kept=plan.generation)
 

@@ -74,12 +74,14 @@ class Manifest:
 
     identity: None when another version of this package wrote it, which this one cannot compare itself with.
     kept: files the newest generation has from its beginning on; () when an earlier version began it.
+    job_id: of the job directory, unlike any other's; "" when an earlier version wrote the manifest.
     """
 
     state_format: int
     start_plan: Annotated[StartPlan, Field(alias="begun")]
     identity: Identity | None
     kept: tuple[str, ...] = ()
+    job_id: str = ""
 
 
 class Identified(Protocol):
