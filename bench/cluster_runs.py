@@ -2,12 +2,15 @@
 
     python bench/cluster_runs.py start --rounds 5
     python bench/cluster_runs.py scale --rounds 3 --events 4000000 --small 400000
+    python bench/cluster_runs.py scale --rounds 3 --events 4000000 --small 400000 --share 0.3
 
 start: from the start of the process to the first row of the toll query in a file, beside Spark's first
 example of a stream on the same cluster, in turn. scale: events a second with one worker of one core and with
 two, in turn; a rate is the events the large input has more, over the seconds its run took more, which takes
 start-up out. Where the machine has no more cores than the two workers, the driver, the master and the JVMs'
-own threads take theirs from the same cores, so less than twice the rate is what can be had.
+own threads take theirs from the same cores, so less than twice the rate is what can be had. `--share 0.3`
+grants each worker, with all that it starts, so much of a core (a control group of Linux, as root), as if the
+workers were slow machines of their own beside a driver that has enough.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
@@ -33,6 +37,9 @@ LIMIT_SECONDS = 600.0
 #: What one start may take of the other.
 MOST_OF_HELLO = 1.5
 TOLL = Data("toll", "json")
+#: The control groups of processes whose use of processors is limited, of Linux's first and second version.
+FIRST_GROUPS, SECOND_GROUPS = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
+PERIOD_MICROSECONDS = 100_000
 
 
 def project_of(prepared: Prepared) -> Project:
@@ -73,6 +80,33 @@ def seconds_of(cluster: Cluster, prepared: Prepared, cores: int) -> float:
     began = time.monotonic()
     Started(words_of(project_of(prepared), cluster.master, cores), LIMIT_SECONDS).finish()
     return time.monotonic() - began
+
+
+@contextmanager
+def limited(cluster: Cluster, share: float | None) -> Generator[None]:
+    """While this lasts, each worker and all that it starts has `share` of a core; None: whatever there is."""
+    groups: list[Path] = []
+    for process in cluster.processes.values() if share is not None else ():
+        quota = int(PERIOD_MICROSECONDS * (share or 0))
+        if FIRST_GROUPS.is_dir():
+            group = FIRST_GROUPS / f"tideglass-{process.pid}"
+            group.mkdir()
+            (group / "cpu.cfs_period_us").write_text(str(PERIOD_MICROSECONDS))
+            (group / "cpu.cfs_quota_us").write_text(str(quota))
+        else:
+            group = SECOND_GROUPS / f"tideglass-{process.pid}"
+            group.mkdir()
+            (group / "cpu.max").write_text(f"{quota} {PERIOD_MICROSECONDS}")
+        (group / "cgroup.procs").write_text(str(process.pid))
+        groups.append(group)
+    try:
+        yield
+    finally:
+        for group in groups:  # a group goes once it is empty
+            root = group.parent / "cgroup.procs"
+            for process_id in (group / "cgroup.procs").read_text().split():
+                root.write_text(process_id)
+            group.rmdir()
 
 
 def start(cluster: Cluster, rounds: int) -> None:
@@ -116,6 +150,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--events", type=int, default=4_000_000)
     parser.add_argument("--small", type=int, default=400_000)
+    parser.add_argument("--share", type=float, help="of a core that each worker is granted")
     options = parser.parse_args()
     # Spark plans with the `python3` of the driver's machine, and workers with theirs.
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -127,7 +162,11 @@ def main() -> None:
             if options.what == "start":
                 start(two, options.rounds)
                 return
-            with running_cluster(folder / "one", (machine,)) as one:
+            with (
+                running_cluster(folder / "one", (machine,)) as one,
+                limited(one, options.share),
+                limited(two, options.share),
+            ):
                 scale((one, two), options.rounds, options.events, options.small)
 
 
