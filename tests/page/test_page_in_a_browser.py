@@ -382,6 +382,73 @@ def test_everything_can_be_reached_and_used_with_the_keyboard(browser: Browser, 
         assert tab.check("unnamed") == []
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_every_control_is_reached_by_tab_and_used_by_keys(browser: Browser, tmp_path: Path, width: int):
+    """Of a job with more partitions than are listed, and with whatever can be unfolded unfolded by Enter."""
+    scene = Scene(partitions=100, key_groups=4, idle_partition=99)
+    with running_job(tmp_path / "toll", scene, NOW_MS) as directory:
+        write_query(directory, 4)
+        with (
+            served(directory.path) as address,
+            opened(browser, address, viewport={"width": width, "height": 900}) as tab,
+        ):
+            tab.shows(".connection", "live")
+            page = tab.page
+            page.locator('[data-node="step:perMinute"]').focus()
+            page.keyboard.press("Enter")
+            folded = page.locator("summary")
+            for place in range(folded.count()):
+                folded.nth(place).focus()
+                page.keyboard.press("Enter")
+                assert folded.nth(place).evaluate("each => each.parentElement.open")
+            assert tab.walk() > 25
+            assert tab.check("unreached") == []
+            for group in page.evaluate(
+                "[...new Set([...document.querySelectorAll('[type=radio]')].map(each => each.name))]"
+            ):
+                chosen = page.locator(f"input[name={group}]:checked")
+                before = chosen.input_value()
+                chosen.focus()
+                page.keyboard.press("ArrowRight")
+                assert chosen.input_value() != before, group
+                chosen.focus()
+                page.keyboard.press("ArrowLeft")
+                assert chosen.input_value() == before, group
+            for button in page.locator("button").all():
+                was = button.get_attribute("aria-expanded")
+                button.focus()
+                page.keyboard.press("Enter")
+                assert button.get_attribute("aria-expanded") != was
+            link = page.locator("nav a").last
+            link.focus()
+            page.keyboard.press("Enter")
+            assert page.url.endswith(link.get_attribute("href") or "no address")
+
+
+STAMPED = """WITH tens AS (
+    SELECT device, COUNT(*) AS n FROM events TIMESTAMP BY t GROUP BY device, TumblingWindow(second, 10)
+)
+SELECT COUNT(*) AS n INTO minutes FROM tens GROUP BY TumblingWindow(minute, 1)
+"""
+
+
+def test_a_step_that_has_chosen_the_time_of_its_results_says_so(browser: Browser, tmp_path: Path):
+    settings = {"OutputTimestamps": {"tens": "first element"}}
+    folder = Folder(tmp_path / "job", STAMPED, late_seconds=5, settings=settings)
+    folder.put(0, [{"device": "a", "t": at(n), "arrived": at(n)} for n in range(30)])
+    job = folder.job()
+    with RunInProcess(job) as run, served(folder.directory.path) as address:
+        write_outline(run.directory, outline_of(job))
+        run.batch()
+        run.report()
+        with opened(browser, address) as tab:
+            for node, stamp in (("step:tens", "first element"), ("output:minutes", None)):
+                tab.page.locator(f'[data-node="{node}"]').click()
+                assert tab.facts("#node-details").get("time of its results") == stamp
+            assert "results stamped with the first element" in tab.text("#windows h3")
+            assert "stamped" not in tab.texts("#windows h3")[1]
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_it_fits_every_size_in_both_themes(browser: Browser, live: str, size: str):
     width, height, shown = SIZES[size]
@@ -420,6 +487,41 @@ def test_a_refresh_with_512_partitions_takes_less_than_100_ms(browser: Browser, 
             assert median < 100
             tab.page.locator("#inputs button").click()
             assert len(tab.rows("#inputs > .scroll")) >= 512
+
+
+def test_the_map_of_many_partitions_shows_what_the_history_holds_of_them(browser: Browser, tmp_path: Path):
+    scene = Scene(partitions=100, key_groups=4, idle_partition=99)
+    with running_job(tmp_path / "toll", scene, NOW_MS) as directory:
+        write_query(directory, 4)
+        with (
+            served(directory.path) as address,
+            opened(browser, address, viewport={"width": 1280, "height": 900}) as tab,
+        ):
+            tab.shows(".connection", "live")
+            samples = [each for each in answer(address, "history")["samples"] if each["run"] == 2]
+            assert all(each["partitions"] == [] for each in samples), "the history has the spread only"
+            assert tab.texts(".heat-names li") == [
+                "slowest", "slower quarter", "median", "faster quarter", "fastest",
+            ]  # fmt: skip
+            assert tab.texts(".heat-times span")[0] == clock(samples[0]["at_ms"])
+            assert "more than 64 partitions" in tab.text("#delays .note")
+            page = tab.page
+            page.locator(".heat-map").focus()
+            for place, name in ((0, "slowest"), (2, "median"), (4, "fastest")):
+                page.keyboard.press("ArrowDown")
+                if place:
+                    page.keyboard.press("ArrowDown")
+                newest = samples[-1]["inputs"][0]
+                behind = (newest["last_arrival_ms"] - newest["watermarks_ms"][place]) / 1000
+                tab.shows("#delays-readout", f"the {name} of 100 partitions, {clock(samples[-1]['at_ms'])}")
+                (written,) = tab.check("formatted", "duration", [max(0, behind)])
+                assert tab.text("#delays-readout").endswith(f": {written} behind")
+            page.check("input[value=each]")
+            tab.shows("#delays .note", "Each partition since this page was opened at")
+            page.check("input[value=slowest]")
+            tab.shows(".heat-names", "99")
+            page.check("input[value=spread]")
+            keep(tab, "page-many-partitions", "#delays")
 
 
 CHAIN = """WITH tens AS (

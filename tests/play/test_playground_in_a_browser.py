@@ -83,6 +83,21 @@ def test_a_slider_changes_the_decisions_at_once(browser: Browser, address: str):
         assert tab.text("label[for=early_seconds] output") == "5 min"
 
 
+def test_every_control_of_the_playground_is_reached_by_tab_and_a_slider_moves_by_keys(
+    browser: Browser, address: str
+):
+    with opened(browser, address) as tab:
+        played(tab)
+        assert tab.walk() > 8
+        assert tab.check("unreached") == []
+        slider = tab.page.locator("input[type=range]").first
+        before = slider.input_value()
+        slider.focus()
+        tab.page.keyboard.press("ArrowRight")
+        assert slider.input_value() != before
+        assert slider.get_attribute("aria-valuetext") or slider.evaluate("each => each.labels.length")
+
+
 def test_a_mistake_is_shown_with_its_place_and_hint_and_a_click_leads_there(browser: Browser, address: str):
     with opened(browser, address) as tab:
         played(tab)

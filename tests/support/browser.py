@@ -93,6 +93,19 @@ class Tab:
         """The cells of the bodies of tables."""
         return self.check("rows", selector)
 
+    def walk(self, most: int = 400) -> int:
+        """Go with Tab to what was reached before, past the end of the page; how many controls that are."""
+        reached = 0
+        for _ in range(most):
+            self.page.keyboard.press("Tab")
+            if self.check("focused") == "body":
+                continue  # past the end; it goes on at the top
+            if not self.check("reach"):
+                break
+            assert self.check("focusShows"), f"focus does not show on {self.check('focused')}"
+            reached += 1
+        return reached
+
     def shows(self, selector: str, text: str) -> None:
         """Wait until a part of the page shows a text."""
         script = "([selector, text]) => document.querySelector(selector)?.innerText.includes(text)"

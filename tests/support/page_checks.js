@@ -33,6 +33,17 @@
       if (box) return parseFloat(getComputedStyle(box).strokeWidth) >= 4;
       return [node, node.nextElementSibling].some((each) => each && getComputedStyle(each).outlineStyle !== "none");
     },
+    /** Mark what has the focus as reached; false where it was before, or where nothing has it. */
+    reach: () => {
+      const node = document.activeElement;
+      if (node === document.body || node.dataset.reached) return false;
+      return (node.dataset.reached = "yes") === "yes";
+    },
+    /** Controls one can see that the focus has not reached; of radio buttons of one name one is enough. */
+    unreached: () => all("a[href], button, input, select, textarea, summary, [tabindex='0']")
+      .filter((each) => each.checkVisibility() && !each.disabled && !each.dataset.reached)
+      .filter((each) => each.type !== "radio" || !all(`input[name="${each.name}"]`).some((other) => other.dataset.reached))
+      .map((each) => each.outerHTML.slice(0, 200)),
     /** What can have the focus and has no name. */
     unnamed: () => all("a, button, input, select, summary, [tabindex], [role=img]")
       .filter((each) => each.tabIndex >= 0 && !(each.getAttribute("aria-label") || each.labels?.length || words(each)))

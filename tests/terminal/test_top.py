@@ -168,6 +168,32 @@ async def test_keys_go_through_the_tables_and_into_a_row_and_back(tmp_path: Path
 
 
 @pytest.mark.anyio
+async def test_every_table_has_the_focus_after_its_digit_and_opens_its_rows_and_every_key_is_explained(
+    tmp_path: Path,
+):
+    async with shown(snapshot(full_status()), tmp_path) as pilot:
+        for number, section in enumerate(SECTIONS, start=1):
+            await pilot.press(str(number))
+            await pilot.pause()
+            table = pilot.app.screen.query_one(f"#{section.name.lower()}-table", DataTable)
+            assert pilot.app.focused is table, section.name
+            if table.row_count:
+                tables = pilot.app.screen
+                await pilot.press("enter")
+                await pilot.pause()
+                assert pilot.app.screen is not tables, section.name
+                await pilot.press("escape")
+                await pilot.pause()
+                assert pilot.app.screen is tables, section.name
+        await pilot.press("question_mark")
+        await pilot.pause()
+        explained = text_of(pilot, "#keys")
+        assert f"1 to {len(SECTIONS)}" in explained
+        for words in ("escape, left", "sort by", "all findings", "read now", "leave"):
+            assert words in explained
+
+
+@pytest.mark.anyio
 async def test_s_sorts_by_each_order_in_turn(tmp_path: Path):
     async with shown(snapshot(), tmp_path) as pilot:
         orders: list[list[str]] = []

@@ -5,7 +5,8 @@ A run writes it at its start, since the project may change or be gone while some
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tideglass.core.documents import Document
@@ -13,8 +14,9 @@ from tideglass.core.errors import Source, Span
 from tideglass.core.time import ORIGIN_TICKS, TICKS_PER_SECOND
 from tideglass.job.directory import JobDirectory
 from tideglass.job.options import JobPlan
+from tideglass.plan.output_timestamp import OutputTimestamp, PairTimestamp
 from tideglass.plan.policy_settings import Policies
-from tideglass.plan.topology import Reader, WindowOp
+from tideglass.plan.topology import JoinOp, Reader, WindowOp
 from tideglass.plan.windows import Hopping, Session, Sliding, Window
 
 
@@ -98,6 +100,7 @@ class QueryOutline:
     steps: the steps of WITH, then the statements, each in the order of the text.
     readers: in the order of the topology.
     windows: in the order of their operators.
+    stamped: by operator, the time its results have where the settings choose one (`OutputTimestamps`).
     """
 
     job: str
@@ -107,6 +110,7 @@ class QueryOutline:
     steps: tuple[StepPlace, ...] = ()
     readers: tuple[ReaderOutline, ...] = ()
     windows: tuple[WindowOutline, ...] = ()
+    stamped: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
 _DOCUMENT = Document(QueryOutline)
@@ -131,6 +135,12 @@ def outline_of(job: JobPlan) -> QueryOutline:
             if isinstance(op, WindowOp)
             for window in op.spec.windows
         ),
+        stamped={
+            op.id: op.spec.output_timestamp.value
+            for op in topology.ops
+            if isinstance(op, WindowOp | JoinOp)
+            and op.spec.output_timestamp not in (OutputTimestamp.END_OF_WINDOW, PairTimestamp.LATER)
+        },
     )
 
 

@@ -15,14 +15,18 @@ const CLASSES = ["heat0", "heat1", "heat2", "heat3", "heat4"];
 
 const colourOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
-/** Delays of a reader's partitions: rows by partition, columns over time; null where nothing is known. */
+/** What the history keeps of an input with many partitions: their watermarks in order, slowest first. */
+const SPREAD = ["slowest", "slower quarter", "median", "faster quarter", "fastest"];
+
+/** Delays of a reader's partitions, or their spread: a row for each, columns over time; null where nothing is known. */
 export function delaysOf(model, ui) {
   const all = readers(model.status);
   const reader = all.find((each) => each.key === ui.reader) ?? all[0];
   if (!reader) return null;
-  const names = reader.partitions.map((each) => each.partition);
   const kept = model.history.samples.some((each) => each.run === model.status.run && each.partitions.has(reader.key));
-  const moments = kept ? keptMoments(model, reader) : seenMoments(model, reader);
+  const spread = !kept && !ui.eachPartition;
+  const names = spread ? SPREAD : reader.partitions.map((each) => each.partition);
+  const moments = kept ? keptMoments(model, reader) : spread ? spreadMoments(model, reader) : seenMoments(model, reader);
   const each = Math.max(1, Math.ceil(moments.length / MOST_COLUMNS));
   const columns = [];
   for (let at = 0; at < moments.length; at += each) {
@@ -43,11 +47,11 @@ export function delaysOf(model, ui) {
   const delay = behind(reader.partitions);
   const newest = new Map(reader.partitions.map((one) => [one.partition, delay(one)]));
   const rows = names.map((_, at) => at);
-  if (ui.slowestFirst) rows.sort((a, b) => (newest.get(names[b]) ?? -1) - (newest.get(names[a]) ?? -1) || byName(names[a], names[b]));
+  if (ui.slowestFirst && !spread) rows.sort((a, b) => (newest.get(names[b]) ?? -1) - (newest.get(names[a]) ?? -1) || byName(names[a], names[b]));
   let largest = 0;
   for (const column of columns) for (const delay of column.delays) if (delay > largest) largest = delay;
   const top = [...TOPS].reverse().find((one) => one <= largest) ?? TOPS[0];
-  return { reader, names, rows, columns, newest, limits: [top / 12, top / 4, top / 2, top], kept, largest };
+  return { reader, names, rows, columns, newest, limits: [top / 12, top / 4, top / 2, top], kept, spread, largest };
 }
 
 function keptMoments(model, reader) {
@@ -57,6 +61,19 @@ function keptMoments(model, reader) {
       const rows = each.partitions.get(reader.key);
       const delay = behind([...rows.values()]);
       return { at_ms: each.at_ms, delayOf: (name) => delay(rows.get(name)) };
+    });
+}
+
+function spreadMoments(model, reader) {
+  return model.history.samples
+    .filter((each) => each.run === model.status.run && each.inputs.has(reader.key))
+    .map((each) => {
+      const { watermarks_ms: marks, last_arrival_ms: arrival, partitions, known } = each.inputs.get(reader.key);
+      // Where some have no watermark yet, the slowest one is unknown, not the least of the others.
+      const delay = behind([{ last_arrival_ms: arrival }]);
+      const delayOf = (name) =>
+        name === SPREAD[0] && known < partitions ? null : delay({ watermark_ms: marks[SPREAD.indexOf(name)] ?? null });
+      return { at_ms: each.at_ms, delayOf };
     });
 }
 
@@ -114,7 +131,15 @@ function readout(delays, ui, nowMs) {
     return worst ? `now: the slowest is partition ${worst[0]}, ${duration(worst[1])} behind` : NO_DATA;
   }
   const delay = column.delays[row];
-  return `partition ${delays.names[row]}, ${clock(column.toMs, nowMs)}: ${delay === null ? "no watermark" : `${duration(delay)} behind`}`;
+  const what = delays.spread ? `the ${delays.names[row]} of ${plural(delays.newest.size, "partition")}` : `partition ${delays.names[row]}`;
+  return `${what}, ${clock(column.toMs, nowMs)}: ${delay === null ? "no watermark" : `${duration(delay)} behind`}`;
+}
+
+/** Why a map of many partitions shows what it shows. */
+function noteOf(delays, model) {
+  return delays.spread
+    ? "Of an input with more than 64 partitions the history keeps the slowest, the fastest and the quarters between them, at each moment; a row is not one partition."
+    : `Each partition since this page was opened at ${clock(delays.columns[0].fromMs, model.nowMs)}; what was before is kept as the spread only.`;
 }
 
 export function delaysCard(model, ui, delays, set) {
@@ -148,7 +173,7 @@ export function delaysCard(model, ui, delays, set) {
             class="heat-map"
             role="img"
             tabindex="0"
-            aria-label=${`Delay of ${plural(height, "partition")} over time; arrow keys move over it`}
+            aria-label=${`Delay of ${delays.spread ? `the slowest to the fastest of ${plural(delays.newest.size, "partition")}` : plural(height, "partition")} over time; arrow keys move over it`}
             aria-describedby="delays-readout"
             @pointermove=${point}
             @pointerleave=${() => set({ cell: null })}
@@ -171,10 +196,16 @@ export function delaysCard(model, ui, delays, set) {
           ]
         : ""}
     </ul>
-    ${drawable && !delays.kept ? html`<p class="note">From when this page was opened: the history keeps of so many partitions only the spread.</p>` : ""}
+    ${drawable && !delays.kept ? html`<p class="note">${noteOf(delays, model)}</p>` : ""}
   `;
-  const aside = choice("delays-order", "Order of the partitions", [["name", "by name"], ["slowest", "slowest first"]], ui.slowestFirst ? "slowest" : "name", (order) =>
+  const many = delays && !delays.kept;
+  const which = many
+    ? choice("delays-which", "What is shown", [["spread", "since the start"], ["each", "each partition"]], ui.eachPartition ? "each" : "spread", (chosen) =>
+        set({ eachPartition: chosen === "each", cell: null }),
+      )
+    : "";
+  const order = delays?.spread ? "" : choice("delays-order", "Order of the partitions", [["name", "by name"], ["slowest", "slowest first"]], ui.slowestFirst ? "slowest" : "name", (order) =>
     set({ slowestFirst: order === "slowest", cell: null }),
   );
-  return card("delays", "Delay of each partition", body, { aside });
+  return card("delays", "Delay of each partition", body, { aside: html`${which}${order}` });
 }

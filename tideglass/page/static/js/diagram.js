@@ -198,6 +198,12 @@ function drawing(nodes, places, model, ui, set, holder) {
   </div>`;
 }
 
+/** The times the settings have chosen for the results of a node's operators; most have none. */
+const stamps = (node, model) => {
+  const chosen = model.query?.stamped ?? {};
+  return [...new Set(node.operators.map((each) => chosen[each.operator]).filter(Boolean))];
+};
+
 /** What a node is in full: numbers, and what it holds. */
 function details(node, model) {
   if (!node) return html`<p class="note">Choose a box to see what it holds and its text in the query.</p>`;
@@ -211,6 +217,7 @@ function details(node, model) {
       ${fact("data watermark lag", duration(node.dataLagSeconds))}
       ${fact("system watermark lag", duration(node.systemLagSeconds))}
       ${fact("rows in, out", `${count(node.rowsIn)}, ${count(rowsOf(node, model.status))}`)}
+      ${stamps(node, model).map((each) => fact("time of its results", each))}
       ${fact("ranges that report", node.ranges ? `${count(node.rangesReported)} of ${count(node.ranges)}` : NO_DATA)}
     </dl>
     ${table(

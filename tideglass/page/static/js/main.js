@@ -19,7 +19,7 @@ const WHY_MS = 5000;
 const root = document.getElementById("page");
 const model = { job: null, many: false, status: null, history: new History(), why: null, query: null, runs: null, profile: null };
 const ui = {
-  connection: "connecting", reader: null, span: "run", bands: true, cursor: null, physical: false, node: null, slowestFirst: false, cell: null,
+  connection: "connecting", reader: null, span: "run", bands: true, cursor: null, physical: false, node: null, slowestFirst: false, eachPartition: false, cell: null,
   allPartitions: null,
   narrow: NARROW.matches, theme: DARK.matches,
 };

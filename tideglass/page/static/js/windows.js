@@ -185,7 +185,7 @@ export function windowsCard(model, ui) {
     const pane = paneSeconds(outline);
     const early = step.early_panes ?? [];
     const marks = early.map((each) => `${each.percent} % at ${watermarkText(each.watermark_ms, model.nowMs)}`);
-    return html`<h3 class="axis-title">${step.step} <small>${outline.text}${pane ? `, of panes of ${duration(pane)}` : ""} · ${caption}${marks.length ? ` · early panes: watermark of ${marks.join(", ")}` : ""}</small></h3>
+    return html`<h3 class="axis-title">${step.step} <small>${outline.text}${pane ? `, of panes of ${duration(pane)}` : ""}${query.stamped?.[step.operator] ? `, results stamped with the ${query.stamped[step.operator]}` : ""} · ${caption}${marks.length ? ` · early panes: watermark of ${marks.join(", ")}` : ""}</small></h3>
       ${bars(step, outline, windows, newestEventMs, width)}
       ${windows.length ? html`<details>
         <summary>as a table</summary>
