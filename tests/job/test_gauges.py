@@ -16,7 +16,7 @@ from tideglass.core.errors import StateError
 from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.job.query import reference_status
 from tideglass.job.report import gauges
-from tideglass.job.report.gauges import Gauges, ProcessorTime, memory_limit_bytes
+from tideglass.job.report.gauges import Gauges, ProcessorTime
 from tideglass.job.report.status import ReferenceStatus, read_status
 from tideglass.spark.task_times import unread_messages
 
@@ -107,18 +107,6 @@ def test_processors_are_counted_between_two_looks():
     found = used.percent(here, 101.0)
     assert found is not None
     assert 25 / processors <= found <= 150 / processors
-
-
-def test_the_limit_of_memory_is_that_of_the_group_or_of_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr(gauges, "_LIMIT_FILES", (str(limit),))
-    machine = psutil.virtual_memory().total
-    assert memory_limit_bytes() == machine
-    for text, expected in (("max", machine), (str(1 << 62), machine), ("1073741824\n", 1 << 30)):
-        limit.write_text(text)
-        assert memory_limit_bytes() == expected
 
 
 def test_messages_that_are_not_read_are_known_by_the_progress_of_spark():

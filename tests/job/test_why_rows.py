@@ -16,8 +16,6 @@ from tideglass.core.errors import OutputError
 from tideglass.engine.key_group import KeyGroupTask
 from tideglass.job.diagnosis.diagnose import diagnose_directory
 from tideglass.job.diagnosis.finding import Severity
-from tideglass.job.report import run_view
-from tideglass.job.report.status import read_status
 
 LOOKUP = "SELECT e.device, r.name INTO named FROM events e TIMESTAMP BY t JOIN devices r ON e.device = r.id"
 DEVICES = {"Type": "Reference data", "Format": "Json", "FilePath": "devices.ref"}
@@ -176,30 +174,6 @@ def test_12_a_job_that_falls_back(tmp_path: Path, clock: Clock, monkeypatch: pyt
     )
     assert re.search(r"reads [\d.]+ events/s, \d\d% of what arrives", text_of(finding))
     assert re.search(r"there and not read \(messages or bytes\): [\d,]+ → [\d,]+ in", text_of(finding))
-
-
-def test_16_state_that_takes_most_of_the_memory(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The limit of a container is set to what the process takes."""
-    query = COUNTS.replace("device, COUNT", "v, COUNT").replace("BY device", "BY v").replace("10)", "3600)")
-    project = Folder(tmp_path, query, 5)
-    project.put(0, [event(clock, n / 40 - 60, v=n) for n in range(2400)])
-    with RunInProcess(project.job()) as run:
-        run.batches()
-        run.report()
-        status = read_status(run.directory)
-        assert status is not None
-        assert status.memory_bytes is not None
-        limit = round(status.memory_bytes * 1.03)
-        monkeypatch.setattr(run_view, "memory_limit_bytes", lambda: limit)
-        run.report()
-        found = diagnose_directory(run.directory)
-    finding = the("MEMORY_FULL", found)
-    assert found.findings[0] is finding
-    assert finding.severity is Severity.PROBLEM
-    assert re.search(r"9\d % of the", finding.text)
-    assert re.search(r"counts \(tumbling window\) holds [\d,]+ rows: open windows", text_of(finding))
 
 
 def test_rows_that_make_the_query_fail_are_counted(tmp_path: Path, clock: Clock) -> None:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 
 import psutil
@@ -25,8 +24,6 @@ from tideglass.job.report.status import ReferenceStatus
 LOOK_SECONDS = 10.0
 _LOOKING = 0.005
 _FIRST_LOOK_SECONDS = 1.0
-#: Where Linux says what a group of processes may take; a number as large as the address space is no limit.
-_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 #: Per input, messages or bytes that are there and not read.
 Backlog = Mapping[str, int]
@@ -107,15 +104,6 @@ class Gauges:
         seen = processes()
         self.memory_bytes = taken_bytes(seen)
         self.cpu_percent = self._processors.percent(seen, time.monotonic())
-
-
-def memory_limit_bytes() -> int | None:
-    """What the processes of this run may take: the limit of their group, or all the machine has."""
-    total_bytes = int(psutil.virtual_memory().total)
-    for name in _LIMIT_FILES:
-        with suppress(OSError, ValueError):  # there is none, or it says `max`
-            return min(int(Path(name).read_text()), total_bytes)
-    return total_bytes
 
 
 def _processors() -> int:

@@ -24,6 +24,7 @@ from tideglass.job.directory import AT_ONCE, JobDirectory
 from tideglass.job.lock import RunLock
 from tideglass.job.report.batch_times import Moment
 from tideglass.job.report.history import HistoryWriter, Mark, now_ms, sample_of
+from tideglass.job.report.memory_group import killed_for_memory, memory_limit_bytes
 from tideglass.job.report.metrics import DataErrors, Metrics, PartitionFacts
 from tideglass.job.report.run_journal import Ended, RunEnd, add
 from tideglass.job.report.run_view import RunView
@@ -72,9 +73,11 @@ class Reporter:
     _thread: threading.Thread | None = None
     _history: HistoryWriter | None = None
     _sampled_seconds: float = 0.0
+    _killed_before: int = 0
 
     def __enter__(self) -> Reporter:
         self._rejected = self.metrics.rejected
+        self._killed_before = killed_for_memory()
         self._history = HistoryWriter(self.directory)
         self._write(mark=Mark.START)
         self._thread = threading.Thread(target=self._watch, name="account", daemon=True)
@@ -89,7 +92,7 @@ class Reporter:
             self._thread.join()
         how = self._how(error)
         self._state = JobState.FAILED if how is Ended.FAILED else JobState.STOPPED
-        shown_error = str(error)[:_MOST_CHARACTERS] if how is Ended.FAILED else None
+        shown_error = self._error_text(error) if how is Ended.FAILED else None
         if self.view is not None and how is Ended.FAILED:
             self.view.outputs.run_failed(str(error))
         self._write(shown_error, Mark.END)
@@ -108,6 +111,14 @@ class Reporter:
         )
         add(self.directory.journal, end)
         self.directory.stop.unlink(missing_ok=True)
+
+    def _error_text(self, error: BaseException | None) -> str:
+        """What a run that failed says; first of all whether Linux has killed a process of it for memory."""
+        text, killed = str(error), killed_for_memory() - self._killed_before
+        if killed > 0:
+            limit = f"{memory_limit_bytes() / 1e6:,.0f} MB"
+            text = f"out of memory: Linux has ended {killed} of its processes at the limit of {limit}\n{text}"
+        return text[:_MOST_CHARACTERS]
 
     def _how(self, error: BaseException | None) -> Ended:
         if isinstance(error, KeyboardInterrupt):

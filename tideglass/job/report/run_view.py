@@ -12,7 +12,8 @@ from tideglass.core.time import BEFORE_ALL_TICKS
 from tideglass.ingress.reports import BatchReports
 from tideglass.job.options import JobPlan
 from tideglass.job.report.batch_times import BatchTimes, Moment, utc_milliseconds_text
-from tideglass.job.report.gauges import Gauges, memory_limit_bytes
+from tideglass.job.report.gauges import Gauges
+from tideglass.job.report.memory_group import memory_limit_bytes
 from tideglass.job.report.metrics import Metrics
 from tideglass.job.report.output_calls import OutputCalls
 from tideglass.job.report.status import ErrorStatus, Status, StepStatus
