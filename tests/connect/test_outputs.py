@@ -102,6 +102,12 @@ def test_parquet_keeps_types_and_all_seven_digits(tmp_path: Path):
     assert [row["t"] for row in read_rows(tmp_path)] == ["2019-10-07T00:03:55.1234567Z", None]
 
 
+def test_avro_is_read_back_with_the_types_of_its_values(tmp_path: Path):
+    write(an_output(tmp_path, "avro"), numbers(1, 2))
+    write(an_output(tmp_path, "avro"), a_table(v=(["i1", "sone"], Type.VARIANT)), batch=1)
+    assert read_rows(tmp_path) == [{"n": 1}, {"n": 2}, {"v": 1}, {"v": "one"}]
+
+
 def test_parquet_writes_instants_outside_nanoseconds_as_text(tmp_path: Path):
     table = a_table(t=([parse_ticks("1600-01-01T00:00:00Z"), MOMENT], Type.DATETIME))
     write(an_output(tmp_path, "parquet"), table)
@@ -155,7 +161,7 @@ def test_rows_of_batches_after_the_last_one_are_withdrawn(place: StoragePath):
     assert visible(place) == [5]
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("form", ["json", "csv", "parquet", "avro"])
 def test_each_format_is_the_same_wherever_it_is_written(tmp_path: Path, place: StoragePath, form: str):
     plain = ROWS.drop_columns(["payload"]) if "payload" in ROWS.column_names else ROWS
     for folder in (tmp_path / "beside", place):

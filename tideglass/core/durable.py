@@ -36,7 +36,7 @@ def replacing(path: Path, *, synced: bool = True) -> Generator[BinaryIO]:
 
     A reader finds the old content or the new one, at every moment. Missing folders are made.
     """
-    _make_folder(path.parent)
+    make_folder(path.parent)
     # Two attempts of one task may write the same file at the same time.
     temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
@@ -66,7 +66,7 @@ def append_lines(path: Path, lines: Iterable[str]) -> None:
     """
     is_new = not path.exists()
     if is_new:
-        _make_folder(path.parent)
+        make_folder(path.parent)
     with path.open("wb" if is_new else "r+b") as file:
         file.truncate(_end_of_lines(file))
         file.seek(0, os.SEEK_END)
@@ -167,7 +167,8 @@ def _end_of_lines(file: BinaryIO) -> int:
     return 0
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, all durable."""
     missing: list[Path] = []
     while not folder.exists():
         missing.append(folder)

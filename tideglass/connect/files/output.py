@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 import pyarrow as pa
 import pyarrow.parquet
 
+from tideglass.connect.files.batch_records import BatchRecords
 from tideglass.connect.formats.layout import csv_bytes, parquet_table
 from tideglass.connect.formats.table import FORMATS, formats_that, function
 from tideglass.connect.output import Batch, OutputConnector
@@ -89,7 +90,7 @@ class FileOutput(OutputConnector):
         write = cast("Write", function(FORMATS[self.format].write or ""))
         temporary = self.path / STAGING / f"{part}-{uuid.uuid4().hex[:8]}.{self.format}"
         try:
-            with _staged(temporary) as file:
+            with staged_file(temporary) as file:
                 write(rows, self.delimiter, file)
         except OSError as error:
             raise OutputError(
@@ -105,7 +106,7 @@ class FileOutput(OutputConnector):
             (staging / part["temporary"], self.path / f"{prefix}{part['part']}.{self.format}")
             for part in parts
         ]
-        self._at_once(_publish, moves)
+        self._at_once(publish_file, moves)
         current = {final.name for _, final in moves}
         others = [file for file in self.path.glob(f"{prefix}*") if file.name not in current]
         self._at_once(_remove, [*others, *staging.glob("*")])
@@ -120,6 +121,7 @@ class FileOutput(OutputConnector):
         matches = [(file, named.match(file.name)) for file in self.path.glob("part-*")]
         later = [file for file, found in matches if found is not None and int(found[1]) > after.number]
         self._at_once(_remove, later)
+        BatchRecords(self.path).withdraw(after)
 
     def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """A project that is moved as a whole, its job directory inside, is the same."""
@@ -193,7 +195,7 @@ def _ended_lines(table: pa.Table) -> Any:
 
 
 @contextmanager
-def _staged(temporary: StoragePath) -> Generator[BinaryIO]:
+def staged_file(temporary: StoragePath) -> Generator[BinaryIO]:
     """A file to write to; on a disk its content is durable then, and its name once it is published."""
     if not temporary.is_local:
         with temporary.replacing() as file:
@@ -210,7 +212,7 @@ def _remove(file: StoragePath) -> None:
     file.unlink(missing_ok=True)
 
 
-def _publish(staged: tuple[StoragePath, StoragePath]) -> None:
+def publish_file(staged: tuple[StoragePath, StoragePath]) -> None:
     """Give a staged file its final name."""
     temporary, final = staged
     try:

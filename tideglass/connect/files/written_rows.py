@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pyarrow.parquet
 
+from tideglass.connect.formats.avro import container_blocks
 from tideglass.connect.formats.parquet import decode_parquet
 from tideglass.connect.formats.table import format_of
 from tideglass.core.errors import OutputError
@@ -38,6 +39,9 @@ def _rows_of_file(path: StoragePath, delimiter: str) -> list[dict[str, Any]]:
         with path.open() as file:
             table = cast("Any", pyarrow.parquet).read_table(file)
         return rows_of(decode_parquet(table, Fields(whole=True)).table)
+    if file_format == "avro":
+        with path.open() as file:
+            return [row for block in container_blocks(file) for row in block.records]
     text = path.read_bytes().decode("utf-8-sig")
     if file_format == "csv":
         return [dict(row) for row in csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter)]

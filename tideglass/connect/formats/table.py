@@ -63,6 +63,7 @@ FORMATS: Mapping[str, Format] = {
         "whole",
         read="files.reading.read_avro",
         messages="formats.payloads.avro_messages",
+        write="formats.avro_rows.write_avro",
         encode="kafka.encoding.encode_avro",
     ),
 }
@@ -95,7 +96,7 @@ def formats_that(use: Literal["read", "messages", "write", "encode"]) -> tuple[s
     """Names of the formats that can be used so.
 
     >>> formats_that("write")
-    ('json', 'csv', 'parquet')
+    ('json', 'csv', 'parquet', 'avro')
     """
     return tuple(name for name, each in FORMATS.items() if getattr(each, use) is not None)
 
