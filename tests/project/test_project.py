@@ -117,7 +117,7 @@ def test_a_live_input_is_understood_and_has_no_path(tmp_path, files):
 def test_an_unsupported_output_is_named_with_the_remedy(tmp_path, files):
     project = load_project(write(tmp_path, files))
     assert any(
-        note.startswith("Outputs/alerts.json: writing to Power BI is understood, not yet supported")
+        note.startswith("Outputs/alerts.json: writing to Power BI is not supported, as Microsoft retires")
         and "--output alerts=PATH" in note
         for note in project.unsupported
     )

@@ -18,9 +18,27 @@ from tideglass.project.file_reader import Problems, text_of
 from tideglass.project.inputs import checked_format, delimiter_of
 from tideglass.project.kafka import topic_output
 from tideglass.project.keys import OUTPUT, objects_in, warn_of_misspelt
+from tideglass.project.service_outputs import (
+    function_output,
+    power_bi,
+    queue_output,
+    table_of_data_explorer,
+    topic_of_service_bus,
+)
 
 #: The types of outputs that a live run writes to.
-OUTPUTS: Connectors[OutputConnector] = Connectors("output", OUTPUT_GROUP, {"kafka": topic_output})
+OUTPUTS: Connectors[OutputConnector] = Connectors(
+    "output",
+    OUTPUT_GROUP,
+    {
+        "kafka": topic_output,
+        "service bus queue": queue_output,
+        "service bus topic": topic_of_service_bus,
+        "azure function": function_output,
+        "azure data explorer": table_of_data_explorer,
+        "power bi": power_bi,
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)

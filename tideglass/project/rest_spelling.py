@@ -27,6 +27,7 @@ _SOURCES = {
     "microsoft.servicebus/queue": ("Service Bus Queue", "ServiceBusQueueProperties"),
     "microsoft.servicebus/topic": ("Service Bus Topic", "ServiceBusTopicProperties"),
     "microsoft.azurefunction": ("Azure Function", "AzureFunctionProperties"),
+    "microsoft.kusto/clusters/databases": ("Azure Data Explorer", "AzureDataExplorerProperties"),
     "microsoft.datalake/accounts": ("Data Lake Store", "AzureDataLakeStoreProperties"),
     "powerbi": ("Power BI", "PowellBIProperties"),
 }

@@ -1,0 +1,1 @@
+"""Outputs that are services behind HTTP: rows in requests, at least once, each under an id."""
