@@ -14,7 +14,7 @@ from tideglass.bind.catalog import METADATA_COLUMNS
 from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.suggest import did_you_mean
-from tideglass.core.types import EVENT_ID, Type
+from tideglass.core.types import BLOB_NAME, EVENT_ID, Type
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Cast, Expr, Literal, Path, Ref
 
@@ -155,6 +155,9 @@ class _Event:
                 return Cast(
                     Path(self.relation.payload(self.span), (EVENT_ID,)), Type.NVARCHAR, True, self.span
                 )
+            case ("blobname",) if _BLOB_NAME.casefold() in self.own_names and self.relation.events:
+                payload = self.relation.payload(self.span)
+                return Cast(Path(payload, (BLOB_NAME,)), Type.NVARCHAR, True, self.span)
             case ("blobname",):
                 return self.field((_BLOB_NAME,))
             case ("eventhub",):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tideglass.bind.catalog import METADATA_COLUMNS, Environment
+from tideglass.bind.catalog import BLOB_NAME_METADATA, METADATA_COLUMNS, Environment
 from tideglass.bind.partition_keys import HANDED
 from tideglass.core.errors import Span
 from tideglass.core.suggest import did_you_mean
-from tideglass.core.types import PAYLOAD
+from tideglass.core.types import BLOB_NAME, PAYLOAD, Type
 from tideglass.lang import nodes as tree
-from tideglass.plan.expressions import Call, Case, Expr, Literal, Path, Ref, payload_field
+from tideglass.plan.expressions import Call, Case, Cast, Expr, Literal, Path, Ref, payload_field
 from tideglass.plan.nodes import Node
 
 
@@ -256,6 +256,8 @@ class Scope:
             metadata = relation.time(METADATA_COLUMNS[key], span)
             if not relation.open or key in relation.metadata:
                 return metadata
+        if key == BLOB_NAME_METADATA and relation.events and key in (relation.metadata or ()):
+            return Cast(Path(relation.payload(span), (BLOB_NAME,)), Type.NVARCHAR, True, span)
         if not relation.open:
             return self._unknown(name, (relation,), span)
         field = Path(relation.payload(span), (self.environment.field_key(name.text),), span)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, cast
 
 from tideglass.core.events import Chunk, Fields
 from tideglass.core.positions import Piece, Position, Positions
-from tideglass.core.types import ARRIVAL, OFFSET
+from tideglass.core.types import ARRIVAL, OFFSET, PARTITION
 
 if TYPE_CHECKING:
     from tideglass.connect.kafka.topic import TopicInput
@@ -42,6 +42,11 @@ class InputConnector(Protocol):
     def as_stream(self) -> StreamInput | None:
         """The input itself if tideglass reads it; else None."""
         return None
+
+    @property
+    def known_columns(self) -> tuple[str, ...]:
+        """Columns of the engine that the input itself knows of every event (`asa.md` 4.9)."""
+        return (PARTITION,)
 
     def named(self, name: str) -> Self:
         """The same under the name a query has for it, which may differ in case."""
@@ -72,6 +77,10 @@ class StreamInput(InputConnector, Protocol):
     def arrives_with_piece(self) -> bool:
         """Whether all events of a piece arrive at the time of the piece; else each has its own."""
         return False
+
+    def until_its_end(self) -> StreamInput:
+        """The same input for a run that ends with what is there."""
+        return self
 
     def partitions(self) -> Sequence[str]:
         """Names of the partitions that exist now. Raises InputError for an input that is not there."""

@@ -16,6 +16,8 @@ from pydantic import (
     model_validator,
 )
 
+from tideglass.connect.files.file_format import Packing
+from tideglass.connect.files.input_pattern import InputPattern
 from tideglass.connect.formats.table import FORMATS
 from tideglass.core.bounds import ANYWHERE, Bounds
 from tideglass.storage import StoragePath, storage_path
@@ -64,6 +66,8 @@ class InputSpec(BaseModel):
     finished: no file will appear or grow any more; the input ends.
     rotation: how files take turns under one name. No part of what the input is.
     bounds: where the files may lie, links followed. No part of what the input is.
+    pattern: of the folders below `path` that are read, with their times and partitions; None: all are.
+    compression: of all files; None: by their names.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -77,6 +81,8 @@ class InputSpec(BaseModel):
     finished: bool = True
     rotation: Rotation = Field(default="none", exclude=True)
     bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
+    pattern: InputPattern | None = None
+    compression: Packing | None = None
 
     @field_validator("arrival", mode="before")
     @classmethod
@@ -155,9 +161,14 @@ class ReferenceSpec(BaseModel):
         return _identity(self, directory)
 
 
+_ADDED = ("pattern", "compression")
+
+
 def _identity(spec: InputSpec | ReferenceSpec, directory: StoragePath) -> dict[str, Any]:
     path = None if spec.path is None else path_seen_from(directory, spec.path)
-    return spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}
+    found = spec.model_dump(mode="json", exclude={"name", "finished"}) | {"path": path}
+    # What was added later is not written where it says nothing, since earlier manifests lack it.
+    return {key: value for key, value in found.items() if key not in _ADDED or value is not None}
 
 
 def path_seen_from(directory: StoragePath, path: StoragePath) -> str:

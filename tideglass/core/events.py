@@ -22,12 +22,14 @@ class Fields:
     whole: the event itself is needed too, as `$payload`
     payload_types: the columns of CREATE TABLE, which also filter (`asa.md` 2.13)
     event_ids: EVENT_ID is needed, which the scan makes and no decoder
+    blob_names: BLOB_NAME is needed, of which the same holds
     """
 
     paths: tuple[tuple[str, ...], ...] = ()
     whole: bool = False
     payload_types: tuple[tuple[str, Type], ...] = ()
     event_ids: bool = added_field(default=False)
+    blob_names: bool = added_field(default=False)
 
 
 #: Kinds of errors of events that the time policies settle (`asa.md` 1.2, 1.4); the others are the

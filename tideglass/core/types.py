@@ -73,6 +73,7 @@ PAYLOAD = "$payload"  # RECORD: the fields of the event that no listed column sh
 WINDOW_ID = "$window"  # NVARCHAR or NULL: what System.Window().Id shows
 PANE = "$pane"  # NVARCHAR: what System.Pane() shows
 EVENT_ID = "$EventId"  # NVARCHAR: a field of the payload, but one the scan makes and not the decoder
+BLOB_NAME = "$BlobName"  # NVARCHAR: the same, of an input of blobs
 SUBSTREAM = "$substream"  # string: canonical text of the OVER key tuple, absent without OVER
 
 

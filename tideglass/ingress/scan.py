@@ -15,8 +15,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from tideglass.connect.files.event_id import event_ids
-from tideglass.connect.formats.decoded import column_name
+from tideglass.connect.files.source_columns import with_source_columns
 from tideglass.connect.reference.references import NO_REFERENCES, References
 from tideglass.core import profile
 from tideglass.core.arrays import Ints, pc
@@ -30,7 +29,6 @@ from tideglass.core.iso import flat
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS, format_ticks
 from tideglass.core.types import (
     ARRIVAL,
-    EVENT_ID,
     INPUT,
     OFFSET,
     PARTITION,
@@ -370,12 +368,8 @@ class Scan:
         return after
 
     def _identified(self, partition_name: str, chunk: Chunk) -> Chunk:
-        """The chunk with EVENT_ID as a field of its events, if the query asks for it."""
-        if not self.topology.fields[self.input_name].event_ids:
-            return chunk
-        ids = event_ids(self.input_name, partition_name, chunk)
-        column = typed_field(column_name((EVENT_ID,)), Type.NVARCHAR)
-        return replace(chunk, table=chunk.table.append_column(column, ids))
+        fields = self.topology.fields[self.input_name]
+        return with_source_columns(self.input_name, partition_name, chunk, fields)
 
     def _idle_until(
         self, ingress: dict[int, Ingress], idle_periods: Sequence[IdlePeriod]

@@ -58,7 +58,11 @@ def plan_job(
     live = _live_inputs(project, options, names)
     topics = {name: topic for name, each in live.items() if (topic := each.as_topic()) is not None}
     files = {name: _input_spec(project, options, name) for name in names if name not in live}
-    streams = {name: stream for name, each in live.items() if (stream := each.as_stream()) is not None}
+    streams = {
+        name: stream.until_its_end() if options.once else stream
+        for name, each in live.items()
+        if (stream := each.as_stream()) is not None
+    }
     references = {name: _reference_spec(project, options, name) for name in query.plan.references}
     settings = project.settings
     if not (live or options.inputs or any(spec.arrival for spec in files.values())):
@@ -179,8 +183,9 @@ def _checked_path(
         return option.path
     named_by_time = ", where PATH may hold {date} and {time}" if what == "reference input" else ""
     live = ""
-    if known is not None and known.live is not None:
-        live = f", or --live to read {'the topic' if known.live.as_topic() else known.origin}"
+    if known is not None and (known.live is not None or known.live_reference is not None):
+        is_topic = known.live is not None and known.live.as_topic() is not None
+        live = f", or --live to read {'the topic' if is_topic else known.origin}"
     hint = f"\n  hint: say --input {name}=PATH{named_by_time}{live}"
     if known is not None and known.outside is not None:
         raise ProjectError(f"the {what} {name!r} reads {known.outside}, which {OUTSIDE.format(name=name)}")
@@ -213,8 +218,13 @@ def _reference_spec(project: Project, options: RunOptions, name: str) -> Referen
             return ReferenceSpec.model_validate(
                 {"name": name, "sql": {**asdict(known.sql), "connection": connection}}
             )
-    bounds = ANYWHERE if option is not None or known is None else known.bounds
-    path = storage_path(_checked_path("reference input", name, option, known))
+    live = known.live_reference if options.live and option is None and known is not None else None
+    bounds = ANYWHERE if option is not None or live is not None or known is None else known.bounds
+    path = (
+        live.place()
+        if live is not None
+        else storage_path(_checked_path("reference input", name, option, known))
+    )
     if not is_pattern(path) and not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
         raise ProjectError(

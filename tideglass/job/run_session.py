@@ -70,7 +70,8 @@ def _enter_stores(project: Project, options: RunOptions) -> None:
     if not options.live:
         return
     found: dict[str, str] = {}
-    for each in (*(one.live for one in project.inputs.values()), *_connectors(project, options)):
+    inputs = [each for one in project.inputs.values() for each in (one.live, one.live_reference)]
+    for each in (*inputs, *_connectors(project, options)):
         if each is not None:
             found |= each.storage_settings()
     StorageOptions(tuple(sorted(found.items()))).put_into(os.environ)

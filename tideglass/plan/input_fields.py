@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tideglass.core.events import Fields
-from tideglass.core.types import EVENT_ID, PAYLOAD
+from tideglass.core.types import BLOB_NAME, EVENT_ID, PAYLOAD
 from tideglass.plan.expressions import Expr, fields_to_columns, payload_fields, references
 from tideglass.plan.nodes import InputScan
 from tideglass.plan.pruning import by_field_columns
@@ -28,8 +28,8 @@ def fields_of_inputs(ops: Sequence[Op], readers: Mapping[InputScan, Reader]) -> 
                 exprs += [item.expr for item in op.rows.items]
                 exprs += [op.rows.condition] if op.rows.condition is not None else []
         paths = {path for expr in exprs for path in payload_fields(expr)}
-        event_ids = (EVENT_ID,) in paths
-        paths.discard((EVENT_ID,))
+        event_ids, blob_names = (EVENT_ID,) in paths, (BLOB_NAME,) in paths
+        paths -= {(EVENT_ID,), (BLOB_NAME,)}
         whole = any(PAYLOAD in references(fields_to_columns(expr)) for expr in exprs)
         before = result.get(scan.input, Fields(payload_types=scan.payload_types))
         result[scan.input] = Fields(
@@ -37,6 +37,7 @@ def fields_of_inputs(ops: Sequence[Op], readers: Mapping[InputScan, Reader]) -> 
             whole=whole or before.whole,
             payload_types=scan.payload_types,
             event_ids=event_ids or before.event_ids,
+            blob_names=blob_names or before.blob_names,
         )
     return result
 

@@ -34,6 +34,7 @@ from tideglass.project.reference import ProjectSql, path_formats, sql_reference
 from tideglass.project.rest_spelling import tool_input
 
 if TYPE_CHECKING:  # that module checks its values, with a library that takes long to import
+    from tideglass.connect.files.blob_input import BlobReference
     from tideglass.connect.spec import Rotation
     from tideglass.storage import StoragePath
 
@@ -43,8 +44,34 @@ ARRIVAL_FORMATS = ("iso", "epoch_seconds", "epoch_milliseconds")
 #: Formats the service's tools read and we do not yet.
 LATER_FORMATS = ("protobuf", "delta")
 
+#: The types under which tools, the service's interface and its portal know a container, in lower case.
+_BLOB_TYPES = (
+    "blob storage",
+    "blob storage/adls gen2",
+    "data lake storage gen2",
+    "azure data lake storage gen2",
+    "adls gen2",
+)
+
+
+def _blob_input(described: Described) -> InputConnector:
+    from tideglass.project.blobs import blob_input  # loaded where a project has blobs
+
+    return blob_input(described)
+
+
+def _blob_reference(described: Described) -> BlobReference | None:
+    if not objects_in(described.content.get("BlobReferenceProperties")):
+        return None
+    from tideglass.project.blobs import blob_reference
+
+    return blob_reference(described)
+
+
 #: The types of inputs that a live run reads.
-INPUTS: Connectors[InputConnector] = Connectors("input", INPUT_GROUP, {"kafka": topic_input})
+INPUTS: Connectors[InputConnector] = Connectors(
+    "input", INPUT_GROUP, {"kafka": topic_input, **dict.fromkeys(_BLOB_TYPES, _blob_input)}
+)
 
 _DELIMITERS = {
     "comma": ",",
@@ -80,6 +107,7 @@ class ProjectInput:
     date_format, time_format: what {date} and {time} stand for in the path of reference data.
     sql: what reference data is queried with; None for reference data of files, and for a stream.
     live: what a live run reads instead; None where its type is not one of INPUTS.
+    live_reference: where a live run reads reference data instead; None where the project does not say.
     outside: the path as it is written, where it leads out of the project and is not read; else None.
     unreadable: why the local file cannot be read for another reason; None when it can.
     rotation: how its files take turns under one name.
@@ -99,6 +127,7 @@ class ProjectInput:
     time_format: str = "HH"
     sql: ProjectSql | None = None
     live: InputConnector | None = None
+    live_reference: BlobReference | None = None
     outside: str | None = None
     unreadable: str | None = None
     rotation: Rotation = "none"
@@ -107,7 +136,7 @@ class ProjectInput:
     def metadata(self, live: bool) -> frozenset[str]:
         """Names of the metadata the events have: the partition of a live input, recorded ones of files."""
         if live and self.live is not None:
-            return metadata_in(PARTITION)
+            return metadata_in(*self.live.known_columns)
         recorded = [ARRIVAL] if self.arrival is not None else []
         return metadata_in(*recorded, *([PARTITION] if self.partitions == "folders" else []))
 
@@ -184,8 +213,8 @@ def _read_live(content: Mapping[str, Any], name: str, file: Path, problems: Prob
     origin = text_of(content, "DataSourceType", file, problems, required=False) or "live source"
     serialization = objects_in(content.get("Serialization"))
     delimiter = delimiter_of(serialization.get("FieldDelimiter"), file, problems)
-    if INPUTS.makes(origin):
-        described = Described(name, origin, content, delimiter, file, problems)
+    described = Described(name, origin, content, delimiter, file, problems)
+    if kind == "stream" and INPUTS.makes(origin):
         return ProjectInput(name, kind, origin, live=INPUTS.make(described))
     return ProjectInput(
         name,
@@ -195,6 +224,7 @@ def _read_live(content: Mapping[str, Any], name: str, file: Path, problems: Prob
         delimiter=delimiter,
         **path_formats(content.get("BlobReferenceProperties")),
         sql=sql_reference(content.get("SqlReferenceInputInfo"), file, problems),
+        live_reference=_blob_reference(described) if kind == "reference" else None,
     )
 
 

@@ -124,8 +124,13 @@ def _standing_in(reading: _Reading) -> dict[str, ProjectInput]:
     found: dict[str, ProjectInput] = {}
     for name, each in reading.local.items():
         live = names.get(name.casefold())
-        reads = None if live is None else reading.live[live].live
-        found[live or name] = replace(each, name=live or name, live=reads)
+        reads = None if live is None else reading.live[live]
+        found[live or name] = replace(
+            each,
+            name=live or name,
+            live=None if reads is None else reads.live,
+            live_reference=None if reads is None else reads.live_reference,
+        )
     return found
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from tideglass.connect.files.file_marks import FileMark
+from tideglass.connect.files.folder_watch import FolderWatch, watch_of
 from tideglass.connect.spec import InputSpec
 from tideglass.core.errors import InputError
 from tideglass.core.partition_numbers import number_in
@@ -29,16 +31,22 @@ class FoundFiles:
     is_one_file: the path names a file. One that takes turns may be missing for a moment.
     root: the folder below which all files are.
     listed: what an object store holds below `root`, by name; None on a disk, and where the path names a file.
+    watch: what lists the folders of a path pattern; None without one.
     """
 
     spec: InputSpec
     is_one_file: bool
     root: StoragePath
     listed: Mapping[str, FileStatus] | None
+    watch: FolderWatch | None = None
 
     @classmethod
     def of(cls, spec: InputSpec) -> FoundFiles:
         """The files that are there now."""
+        if spec.pattern is not None:
+            watch = watch_of(spec.path, spec.pattern, spec.finished)
+            watch.look()
+            return cls(spec, False, spec.path, watch.listed, watch)
         path, is_pattern = spec.path, glob.has_magic(spec.path.name)
         is_one_file, root = _is_one_file(spec), root_of(spec)
         if path.is_local or is_one_file:
@@ -50,10 +58,17 @@ class FoundFiles:
 
         Raises InputError if the path does not exist.
         """
-        if self.spec.partitions == "none":
+        if self.watch is not None:
+            names = self.watch.partitions()
+            if not names and not self.root.exists():
+                self._none(ONLY_PARTITION)
+            if not names:
+                return [ONLY_PARTITION]
+        elif self.spec.partitions == "none":
             self.names(ONLY_PARTITION)
             return [ONLY_PARTITION]
-        names = [name for name in self._sub_folders() if name[0] not in "._"]
+        else:
+            names = [name for name in self._sub_folders() if name[0] not in "._"]
         numbers = {name: number_in(name) for name in names}
         return sorted(names, key=lambda name: (numbers[name] is None, numbers[name] or 0, name))
 
@@ -63,6 +78,9 @@ class FoundFiles:
         Raises InputError if the path does not exist, and for one that leads out of the bounds.
         """
         path = self.spec.path
+        if self.watch is not None:
+            self._see_inside(path)
+            return self.watch.names(partition)
         if self.spec.partitions == "none" and self.is_one_file:
             self._see_inside(path)
             return [path.name] if path.exists() else []
@@ -82,7 +100,18 @@ class FoundFiles:
         """A file as it is; None if it is not there."""
         if self.listed is None:
             return path.status()
-        return self.listed.get(path.relative_to(self.root))
+        found = self.listed.get(path.relative_to(self.root))
+        return path.status() if found is None and self.watch is not None else found
+
+    def is_settled(self, name: str, mark: FileMark | None) -> bool:
+        """Whether a file that was read to its end, by its mark, has not been listed since.
+
+        Thousands of old files need not be looked at each time.
+        """
+        if self.watch is None or mark is None or name in self.watch.fresh:
+            return False
+        status = self.watch.listed.get(name)
+        return status is not None and status.size == mark.size
 
     def _sub_folders(self) -> list[str]:
         path = self.spec.path
@@ -140,6 +169,8 @@ class FoundFiles:
 
 def root_of(spec: InputSpec) -> StoragePath:
     """The folder below which all files of an input are."""
+    if spec.pattern is not None:
+        return spec.path
     return spec.path.parent if glob.has_magic(spec.path.name) or _is_one_file(spec) else spec.path
 
 

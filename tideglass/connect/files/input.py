@@ -14,15 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from tideglass.connect.files.file_format import FileFormat, packing_of
 from tideglass.connect.files.file_marks import FileMark, changed, check_unchanged, inode_of
 from tideglass.connect.files.found_files import FoundFiles, root_of
-from tideglass.connect.files.piece_ends import (
-    has_groups,
-    is_taken_whole,
-    is_whole,
-    next_stop,
-    unread_bytes_of,
-)
+from tideglass.connect.files.piece_ends import is_taken_whole, next_stop, unread_bytes_of
 from tideglass.connect.files.reading import FilePiece, read_piece
 from tideglass.connect.files.rotation import (
     Generation,
@@ -60,6 +55,9 @@ class FileInput(StreamInput):
     def arrives_with_piece(self) -> bool:
         return self.spec.arrival is None
 
+    def until_its_end(self) -> FileInput:
+        return replace(self, spec=self.spec.model_copy(update={"finished": True}))
+
     def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         return self.spec.identity(directory)
 
@@ -82,6 +80,8 @@ class FileInput(StreamInput):
         wherever there is one. Called on the driver: reads directories and a few bytes of files.
         """
         files = FoundFiles.of(self.spec)
+        if files.watch is not None and not self.recorded and files.watch.is_quiet(_ends_of(position)):
+            return {name: list(pieces) for name, pieces in position.items()}
         names = files.partitions()
         names += [name for name in (*self.recorded, *position) if name not in names]
         names = list(dict.fromkeys(names))
@@ -98,6 +98,9 @@ class FileInput(StreamInput):
             share = None if remaining_bytes is None else max(1, remaining_bytes // (len(by_size) - place))
             taken = self._take(name, known[name], waiting[name], share)
             remaining_bytes = None if remaining_bytes is None else remaining_bytes - taken
+        if files.watch is not None:
+            before, ends = _ends_of(position), _ends_of(known)
+            files.watch.has_gained(ends if before == ends else None)
         return known
 
     def is_replayed(self, position: Positions) -> bool:
@@ -140,9 +143,10 @@ class FileInput(StreamInput):
         for ordinal, piece in enumerate(end):
             begin = start[ordinal].end if ordinal < len(start) else piece.begin
             if begin < piece.end:
+                file_format = self.format_of(self.path_of(partition, piece.where))
                 yield FilePiece(
                     str(self.file_of(partition, piece)),
-                    self.format_of(self.path_of(partition, piece.where)),
+                    file_format.name,
                     begin,
                     piece.end,
                     ordinal,
@@ -153,6 +157,7 @@ class FileInput(StreamInput):
                     self.spec.name,
                     mark_of(piece),
                     self.spec.finished or self.spec.rotation != "none",
+                    file_format.packing,
                 )
 
     def ended(self, position: Positions) -> frozenset[str]:
@@ -176,14 +181,14 @@ class FileInput(StreamInput):
             return path
         return located(path, mark_of(piece), self.spec.rotation) or path
 
-    def format_of(self, path: StoragePath) -> str:
+    def format_of(self, path: StoragePath) -> FileFormat:
         found = self.spec.format or format_of(path)
         if found is None:
             raise InputError(
                 f"the input {self.spec.name!r} does not say its format, and {path.name} does not end in "
                 f"{known_ends()}; give the input a format"
             )
-        return found
+        return FileFormat(found, packing_of(path, self.spec.compression))
 
     # ------------------------------------------------------------ growing
 
@@ -261,7 +266,10 @@ class FileInput(StreamInput):
             names.remove(known[-1].where)
             names.insert(0, known[-1].where)
         for name in names:
-            path, turn = folder / name, of_name.get(name)
+            turn = of_name.get(name)
+            if turn is not None and name != known[-1].where and files.is_settled(name, turn.mark):
+                continue
+            path = folder / name
             status = _status_now(files, path)
             if turn is not None:
                 self._check_unchanged(path, status, turn)
@@ -272,7 +280,7 @@ class FileInput(StreamInput):
         if turn.mark is not None:
             check_unchanged(self.name, path, status, turn.mark, finished=self.spec.finished)
         file_format, size = self.format_of(path), status.size
-        if has_groups(file_format):
+        if file_format.has_groups:
             return
         if size < turn.read_to:
             raise changed(self.name, path, f"has become shorter: {size} bytes of {turn.read_to} are left")
@@ -392,7 +400,7 @@ class _Waiting:
     name: the one the file was first seen under.
     path: where the file is.
     status: of the file now; None if it is not there.
-    format: a name of FORMATS.
+    format: of the file.
     begin: where reading goes on, in bytes or groups of rows.
     arrival_ticks: when what is new arrived, if no event has a time of its own.
     unread_bytes: how much there is to read.
@@ -404,7 +412,7 @@ class _Waiting:
     name: str
     path: StoragePath
     status: FileStatus | None
-    format: str
+    format: FileFormat
     begin: int
     arrival_ticks: int
     unread_bytes: int
@@ -415,8 +423,13 @@ class _Waiting:
 
 def _mark(each: _Waiting, status: FileStatus, end: int) -> str:
     """By what a file that is taken up to `end` is known again."""
-    whole = is_whole(each.path, each.format) or has_groups(each.format)
+    whole = each.format.is_whole or each.format.has_groups
     return FileMark.of(each.path, status, status.size if whole else end, whole=whole).text()
+
+
+def _ends_of(position: Positions) -> dict[str, tuple[int, Piece]]:
+    """Of each partition that is read, how many pieces there are, and the last one."""
+    return {name: (len(pieces), pieces[-1]) for name, pieces in position.items() if pieces}
 
 
 def _status_now(files: FoundFiles, path: StoragePath) -> FileStatus:

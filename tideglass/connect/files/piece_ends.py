@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from tideglass.connect.files.file_format import FileFormat
 from tideglass.connect.formats.csv import row_bounds
 from tideglass.connect.formats.json.framing import BLANKS, BYTE_ORDER_MARK, is_document, layout_of
 from tideglass.connect.formats.table import FORMATS
@@ -24,30 +25,14 @@ _BLOCK = 1 << 16
 _CSV_BLOCK = 1 << 22
 
 
-def is_compressed(path: str | StoragePath) -> bool:
-    """Whether the file is gzip, by its name."""
-    return str(path).lower().endswith(".gz")
-
-
-def is_whole(path: StoragePath, file_format: str) -> bool:
-    """Whether a file of any content can only be read from its start."""
-    return FORMATS[file_format].parts == "whole" or is_compressed(path)
-
-
-def has_groups(file_format: str) -> bool:
-    """Whether places in a file count groups of rows instead of bytes."""
-    return FORMATS[file_format].parts == "groups"
-
-
-def may_hold_document(path: StoragePath, file_format: str, size: int) -> bool:
+def may_hold_document(path: StoragePath, file_format: FileFormat, size: int) -> bool:
     """Whether a file is a document rather than lines, judged by its first `size` bytes only."""
-    return FORMATS[file_format].documents and is_document(_head(path, size))
+    return FORMATS[file_format.name].documents and is_document(_head(path, size))
 
 
-def is_taken_whole(path: StoragePath, file_format: str, size: int) -> bool:
+def is_taken_whole(path: StoragePath, file_format: FileFormat, size: int) -> bool:
     """Whether a file is read as a whole and once, judged by its first `size` bytes only."""
-    whole = has_groups(file_format) or is_whole(path, file_format)
-    return whole or may_hold_document(path, file_format, size)
+    return file_format.has_groups or file_format.is_whole or may_hold_document(path, file_format, size)
 
 
 def _head(path: StoragePath, size: int) -> bytes:
@@ -63,13 +48,15 @@ def _is_closed(path: StoragePath, size: int) -> bool:
         return file.read(HEAD_BYTES).rstrip(BLANKS).endswith(b"]" if begin == b"[" else (b"}", b","))
 
 
-def unread_bytes_of(path: StoragePath, file_format: str, read_to: int | None, status: FileStatus) -> int:
+def unread_bytes_of(
+    path: StoragePath, file_format: FileFormat, read_to: int | None, status: FileStatus
+) -> int:
     """Bytes of a file after `read_to` (None: never read) that may hold rows. status: of the file now."""
-    if has_groups(file_format):
+    if file_format.has_groups:
         return sum(row_group_bytes(path, status)[read_to or 0 :])
     if read_to is None or status.size == read_to:
         return status.size - (read_to or 0)
-    if is_whole(path, file_format) or may_hold_document(path, file_format, status.size):
+    if file_format.is_whole or may_hold_document(path, file_format, status.size):
         return 0
     return max(0, status.size - read_to)
 
@@ -77,7 +64,7 @@ def unread_bytes_of(path: StoragePath, file_format: str, read_to: int | None, st
 def next_stop(
     path: StoragePath,
     status: FileStatus,
-    file_format: str,
+    file_format: FileFormat,
     begin: int,
     room: int | None,
     delimiter: str,
@@ -89,16 +76,16 @@ def next_stop(
     room: bytes wanted, at least one row is taken. finished: the last row may lack its line end.
     """
     size = status.size
-    if has_groups(file_format):
+    if file_format.has_groups:
         groups = row_group_bytes(path, status)
         stop, used = begin, 0
         while stop < len(groups) and (room is None or used == 0 or used < room):
             used += groups[stop]
             stop += 1
         return stop, used
-    if is_whole(path, file_format):
+    if file_format.is_whole:
         return size, size - begin
-    if FORMATS[file_format].documents and begin == 0:
+    if FORMATS[file_format.name].documents and begin == 0:
         layout = layout_of(_head(path, size))
         if layout is None and not finished:
             return 0, 0
@@ -108,7 +95,7 @@ def next_stop(
     if target == size and finished:
         return size, size - begin
     with path.open() as file:
-        if FORMATS[file_format].parts == "rows":
+        if FORMATS[file_format.name].parts == "rows":
             stop = _last_row_end(file, begin, target, size, delimiter)
         else:
             stop = _line_end_before(file, begin, target) or _line_end_after(file, target, size)

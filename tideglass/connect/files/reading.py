@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from tideglass.connect.files.file_format import Packing, packing_of
 from tideglass.connect.files.file_marks import FileMark, check_unchanged
-from tideglass.connect.files.piece_ends import HEAD_BYTES, is_compressed
+from tideglass.connect.files.piece_ends import HEAD_BYTES
 from tideglass.connect.files.unpacking import ByteReader, Unpacked
 from tideglass.connect.formats.arrival import arrival_ticks
 from tideglass.connect.formats.avro import container_blocks, decode_records
@@ -73,6 +74,7 @@ class FilePiece:
     input: whose file it is.
     mark: by what the file is known again; None where it need not be.
     may_be_copied: the content of the file alone counts.
+    packing: how the file is compressed; None: as its name shows.
     """
 
     path: str
@@ -87,6 +89,11 @@ class FilePiece:
     input: str = ""
     mark: FileMark | None = None
     may_be_copied: bool = True
+    packing: Packing | None = None
+
+    @property
+    def packed_as(self) -> Packing:
+        return packing_of(self.path) if self.packing is None else self.packing
 
     def check(self) -> None:
         """Raises InputError if the file is no longer the one the position was taken of."""
@@ -141,11 +148,12 @@ def _chunk(decoded: Decoded, bytes_read: int, piece: FilePiece, fields: Fields) 
 def _decoded(piece: FilePiece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
     read = cast("Read", function(FORMATS[piece.format].read))
     with storage_path(piece.path).open() as raw:
-        packed = Unpacked(raw, piece.end) if is_compressed(piece.path) else None
+        packing = piece.packed_as
+        packed = Unpacked(raw, piece.end, packing) if packing else None
         yield from read(piece, cast("ByteReader", raw) if packed is None else packed, fields, level)
         if packed is not None and packed.broken is not None:
             refusals = Refusals()
-            message = f"the file is not valid gzip: {packed.broken}"
+            message = f"the file is not valid {packing}: {packed.broken}"
             refusals.add(INVALID_COMPRESSION, message, [0], [piece.path])
             yield decode_nothing(fields, level, refusals), 0
 
@@ -173,7 +181,7 @@ def read_lines(
 
 def _end(piece: FilePiece) -> int | None:
     """Where the piece ends; None for a compressed file, which is read to its end."""
-    return None if is_compressed(piece.path) else piece.end
+    return None if piece.packed_as else piece.end
 
 
 # ---------------------------------------------------------------- JSON

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow.parquet
 
-from tideglass.connect.files.piece_ends import HEAD_BYTES, has_groups, is_whole, may_hold_document
+from tideglass.connect.files.piece_ends import HEAD_BYTES, may_hold_document
 from tideglass.connect.files.reading import OFFSET_BITS
 from tideglass.connect.formats.table import FORMATS
 from tideglass.connect.source import SeekResult
@@ -61,14 +61,14 @@ def _cut(source: FileInput, partition: str, piece: Piece, place: int) -> tuple[i
     """Where to begin in a file so that the event at `place` is read, and the place that is then first."""
     file_format = source.format_of(source.path_of(partition, piece.where))
     path = source.file_of(partition, piece)
-    if has_groups(file_format):
+    if file_format.has_groups:
         return _row_group(path, place)
     status = path.status()
     if status is None:
         raise FileNotFoundError(str(path))
-    if is_whole(path, file_format) or may_hold_document(path, file_format, status.size):
+    if file_format.is_whole or may_hold_document(path, file_format, status.size):
         return 0, 0
-    begin = _line_begin(path, place) if FORMATS[file_format].parts == "lines" else place
+    begin = _line_begin(path, place) if FORMATS[file_format.name].parts == "lines" else place
     return begin, begin
 
 

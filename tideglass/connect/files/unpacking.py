@@ -1,4 +1,4 @@
-"""Reading gzip up to where it breaks: everything that can be unpacked is returned, and then what was wrong.
+"""Reading gzip or deflate up to where it breaks: all that can be unpacked is returned, then what was wrong.
 
 Python's own reader raises in the middle of a block and throws away what it had already unpacked of that
 block, so that a file cut in its last byte would lose nearly all of its events.
@@ -9,9 +9,14 @@ from __future__ import annotations
 import zlib
 from typing import Any, BinaryIO, Protocol, cast
 
+from tideglass.connect.files.file_format import Packing
+
 #: Packed bytes unpacked at once: little enough that the state kept before each costs little.
 _STEP_BYTES = 1 << 16
-_GZIP = 16 + zlib.MAX_WBITS
+#: What zlib calls a format: gzip; deflate with zlib's header; deflate without any.
+_GZIP, _ZLIB, _BARE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+#: The one method zlib's header knows, and what its two bytes are a multiple of (RFC 1950).
+_DEFLATE, _CHECK = 8, 31
 
 
 class ByteReader(Protocol):
@@ -27,14 +32,16 @@ class ByteReader(Protocol):
 
 
 class Unpacked:
-    """The content of a gzip file of one or more members, up to its end or to the first byte that is wrong.
+    """The content of a file of one or more members of gzip, or of one of deflate, up to its end or to the
+    first byte that is wrong. Deflate may have zlib's header, and the service's .NET writes none.
 
     broken: what is wrong, in words, once reading has reached it. whole: whether what was read so far ends
     with a member that is right to its end; a last line is then whole without its line end.
     """
 
-    def __init__(self, raw: BinaryIO, end: int) -> None:
+    def __init__(self, raw: BinaryIO, end: int, packing: Packing = "gzip") -> None:
         """raw: the packed file, of which the first `end` bytes count."""
+        self._packing: Packing = packing
         self._raw = raw
         self._end = end
         self._restart()
@@ -96,13 +103,16 @@ class Unpacked:
                 # A file that is shorter than it was is found out where its length is known.
                 self._unread = self._unread - len(self._packed) if self._packed else 0
             if self._member is None:
+                if self._member_ended and self._packing == "deflate":
+                    self.broken = "there is more behind its end" if self._packed or self._unread else None
+                    return b""
                 if self._member_ended:
                     self._packed = self._packed.lstrip(b"\0")  # members may be padded
                 if not self._packed:
                     if self._unread:
                         continue
                     return b""
-                self._member = zlib.decompressobj(_GZIP)
+                self._member = zlib.decompressobj(_window_bits(self._packing, self._packed))
             ended = not self._packed and not self._unread
             unpacked = self._unpack(most)  # without packed bytes: what did not fit the last time
             if self._member is not None and self._member.eof:
@@ -153,6 +163,14 @@ class Unpacked:
             self._ready = last[room:]
             self.broken = str(error).split(": ")[-1]
         return b"".join(parts)
+
+
+def _window_bits(packing: Packing, begin: bytes) -> int:
+    """What zlib is told of a member that begins with these bytes."""
+    if packing == "gzip":
+        return _GZIP
+    has_header = len(begin) > 1 and begin[0] & 15 == _DEFLATE and (begin[0] << 8 | begin[1]) % _CHECK == 0
+    return _ZLIB if has_header else _BARE
 
 
 def _byte_by_byte(member: Any, packed: bytes) -> bytes:

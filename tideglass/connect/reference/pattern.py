@@ -5,16 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
+from tideglass.connect.dated_names import format_regex, ticks_in
 from tideglass.core.errors import InputError
-from tideglass.core.time import ticks_of_datetime
 from tideglass.storage import StoragePath, storage_path
-
-#: What a date or time format may be made of, besides / - and _ between them.
-_PARTS = {"YYYY": "year", "MM": "month", "DD": "day", "HH": "hour", "mm": "minute", "ss": "second"}
-_DIGITS = {"YYYY": 4}
 
 
 def is_pattern(path: Path | StoragePath) -> bool:
@@ -58,29 +53,17 @@ class PathPattern:
         result = ""
         for piece in re.split(r"(\{\w+\})", str(self.path)):
             if piece.lower() == "{date}":
-                result += self._regex_of(self.date_format)
+                result += format_regex(self.date_format)
             elif piece.lower() == "{time}":
-                result += self._regex_of(self.time_format)
+                result += format_regex(self.time_format)
             else:
                 result += re.escape(piece)
         return result
 
-    def _regex_of(self, text: str) -> str:
-        pieces = re.split(r"(YYYY|MM|DD|HH|mm|ss)", text)
-        if not any(piece in _PARTS for piece in pieces) or not re.fullmatch(r"[-/_]*", "".join(pieces[::2])):
-            raise InputError(
-                f"{text!r} is no format of a date or time; write one such as YYYY-MM-DD or HH-mm"
-            )
-        return "".join(
-            rf"(?P<{_PARTS[piece]}>\d{{{_DIGITS.get(piece, 2)}}})" if piece in _PARTS else re.escape(piece)
-            for piece in pieces
-        )
-
     def _ticks(self, match: re.Match[str], path: StoragePath) -> int:
-        numbers = {name: int(text) for name, text in match.groupdict().items()}
         try:
-            return ticks_of_datetime(datetime(**{"day": 1, "month": 1, **numbers}, tzinfo=UTC))
-        except (ValueError, TypeError) as error:
+            return ticks_in(match.groupdict())
+        except ValueError as error:
             raise InputError(
                 f"{path} looks like a snapshot of {self.path}, but its name is no time: {error}\n"
                 "  hint: check the formats of {date} and {time}, or move the file away"

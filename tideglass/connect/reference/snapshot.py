@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from tideglass.connect.files.piece_ends import has_groups, is_compressed
+from tideglass.connect.files.file_format import FileFormat, packing_of
 from tideglass.connect.files.reading import FilePiece, read_piece
 from tideglass.connect.files.unpacking import Unpacked
 from tideglass.connect.formats.decoded import LINE, Decoded
@@ -122,7 +122,7 @@ class FileSnapshot:
 
     def _piece(self) -> FilePiece:
         groups = self.size
-        if has_groups(self.format):
+        if FileFormat(self.format).has_groups:
             import pyarrow.parquet as pq
 
             try:
@@ -137,7 +137,7 @@ class FileSnapshot:
         if FORMATS[self.format].parts in ("groups", "whole"):
             return f"{self.path}, row {refused.first_line + 1}"
         with storage_path(self.path).open() as raw:
-            file = Unpacked(raw, self.size) if is_compressed(self.path) else raw
+            file = Unpacked(raw, self.size) if packing_of(self.path) else raw
             before = file.read(refused.first_line)
         line = before.count(b"\n") + 1
         return f"{self.path}:{line}"
