@@ -150,7 +150,7 @@ def test_an_output_that_moves_is_told_and_its_earlier_rows_stay(bench: Bench, tm
     bench.begin()
     many = bench.folder / "LocalRunOutputs" / "many"
     many.mkdir(parents=True)
-    (many / "part-00000000-x.json").write_text("{}\n")
+    (many / "part-x.json").write_text("{}\n")
     assert bench.begin().plan.resume
     (change,) = told(bench, outputs={"many": str(tmp_path / "elsewhere")})
     assert change.startswith("the output 'many': path was '../../LocalRunOutputs/many' and is")

@@ -108,6 +108,13 @@ class OutputConnector(Protocol):
     def withdraw(self, after: Batch) -> None:
         """Remove what is visible of later batches of that generation: a new generation emits it again."""
 
+    def newest_batch(self) -> Batch | None:
+        """The newest batch of this job that is visible; None for none, and where the output cannot know.
+
+        A job directory that knows of no such batch is an older copy of the real one, and cannot go on.
+        """
+        return None
+
     def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """What identifies this output, as JSON, for the manifest in `directory`. Holds no secrets."""
         ...

@@ -30,6 +30,16 @@ def last_batch(checkpoint: AnyPath) -> int | None:
     return max(done, default=None)
 
 
+def newest_batch(checkpoint: AnyPath) -> int:
+    """The newest batch that was begun, done or not, from Spark's logs; -1 when there is none.
+
+    >>> newest_batch("nowhere")
+    -1
+    """
+    logs = [storage_path(checkpoint) / log for log in ("offsets", "commits")]
+    return max((int(file.name) for log in logs for file in log.list() if file.name.isdigit()), default=-1)
+
+
 def source_offset(checkpoint: AnyPath, batch: int) -> SourceOffset:
     """The offset of the job's own source at the end of a batch.
 

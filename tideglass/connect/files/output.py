@@ -48,6 +48,9 @@ _ROWS = 1 << 17  # made into text at once: tens of megabytes, far below the 2 GB
 #: Of a sender in the name of a file: batch, generation, digest and attempt stand beside it.
 _MOST_CHARACTERS = 120
 
+#: Generation, which the first one leaves out, and number in the name of a file.
+_BATCH = re.compile(r"part-(?:g(\d{4,})-)?(\d{8,})-")
+
 
 @dataclass(frozen=True, slots=True)
 class FileOutput(OutputConnector):
@@ -113,6 +116,10 @@ class FileOutput(OutputConnector):
         if self.path.is_local and self.path.is_dir():
             sync_folder(self.path.local)
         return ()
+
+    def newest_batch(self) -> Batch | None:
+        found = (_BATCH.match(file.name) for file in self.path.glob("part-*"))
+        return max((Batch(int(each[1] or 1), int(each[2])) for each in found if each), default=None)
 
     def withdraw(self, after: Batch) -> None:
         named = re.compile(

@@ -39,7 +39,7 @@ from tideglass.job.start.read_planner import plan_reading
 from tideglass.job.start.topics import TopicLookup
 from tideglass.job.work_layout import layout_changes
 from tideglass.plan.read_back import read_backs
-from tideglass.spark.checkpoint import last_batch
+from tideglass.spark.checkpoint import last_batch, newest_batch
 from tideglass.storage import StoragePath
 
 
@@ -113,10 +113,14 @@ def begin(job: JobPlan, directory: JobDirectory, lookup: TopicLookup) -> RunSetu
     replaces_rows = job.options.fresh or (job.options.overwrite and not plan.resume)
     if not replaces_rows:
         _check_outputs(job, directory, plan, previous.manifest)
+        if not _withdraws(plan):
+            _check_age(job, directory, previous)
     for output in job.outputs.values():
         output.prepare()
 
     _clear_outputs(job, directory, plan, previous, replaces_rows=replaces_rows)
+    if _withdraws(plan) and not replaces_rows:
+        _check_age(job, directory, previous)
     if job.options.fresh:
         journal.forget()
         JournaledReferences(str(directory.reference), ()).forget()
@@ -198,6 +202,34 @@ def _check_outputs(job: JobPlan, directory: JobDirectory, plan: StartPlan, manif
         output.check(ours)
 
 
+def _withdraws(plan: StartPlan) -> bool:
+    """Whether rows after the last batch that is done are removed, since the run emits them again."""
+    return plan.mode is StartMode.LAST_STOPPED and not plan.resume
+
+
+def _check_age(job: JobPlan, directory: JobDirectory, previous: Previous) -> None:
+    """Raises StateError where an output has rows of a batch that was begun after all the directory knows of.
+
+    Then the directory is an older copy. The batches after it would be made anew, with other events in each,
+    beside the rows that are there.
+    """
+    if previous.manifest is None:
+        return
+    number = previous.manifest.start_plan.generation
+    checkpoint = directory.generation(number) / "checkpoint"
+    known = Batch(number, newest_batch(checkpoint))
+    for name, output in job.outputs.items():
+        newest = output.newest_batch()
+        if newest is not None and newest > known:
+            raise StateError(
+                f"[OLDER_COPY] {directory.path} is an older copy of the job directory: the output {name!r} "
+                f"({output.describe()}) has rows of batch {newest.number} of generation {newest.generation}, "
+                f"and the newest it knows is batch {known.number} of generation {known.generation}\n"
+                "  hint: put the newest job directory back; --start last removes the rows of later batches "
+                "where the output can, and writes them again; --fresh starts anew and replaces all rows"
+            )
+
+
 def _clear_outputs(
     job: JobPlan,
     directory: JobDirectory,
@@ -212,7 +244,7 @@ def _clear_outputs(
     for output in job.outputs.values():
         output.clear(rows=replaces_rows)
     manifest, last = previous.manifest, previous.stop.batch
-    if manifest is not None and plan.mode is StartMode.LAST_STOPPED and not plan.resume:
+    if manifest is not None and _withdraws(plan):
         # Batches that were killed between their rows and their commit: the run emits their rows again.
         after = Batch(manifest.start_plan.generation, -1 if last is None else last, manifest.job_id)
         for output in _written_outputs(job, directory, manifest, previous.identity):
