@@ -55,6 +55,7 @@ MAY_USE = {
     "httpx": {"connect"},
     "lark": {"lang"},
     "adbc_driver_postgresql": {"connect"},
+    "deltalake": {"connect"},
     "typer": {"cli"},
     "rich": {"cli", "simulate", "connect", "terminal"},  # a console is an output too
     "matplotlib": {"simulate"},

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Generator, Mapping
@@ -85,21 +86,21 @@ def s3_server() -> Generator[StoreOnThisMachine]:
 
 @contextmanager
 def _running(command: list[str], port: int) -> Generator[None]:
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        limit = time.monotonic() + _START_SECONDS
-        while not _listens(port):
-            if process.poll() is not None or time.monotonic() > limit:
-                assert process.stderr
-                process.kill()
-                raise AssertionError(f"{command} did not start: {process.stderr.read().decode()}")
-            time.sleep(0.05)
-        yield
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    # A file and no pipe: a server that logs its requests would wait for somebody to read them.
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
+        try:
+            limit = time.monotonic() + _START_SECONDS
+            while not _listens(port):
+                if process.poll() is not None or time.monotonic() > limit:
+                    process.kill()
+                    log.seek(0)
+                    raise AssertionError(f"{command} did not start: {log.read().decode()}")
+                time.sleep(0.05)
+            yield
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def _listens(port: int) -> bool:

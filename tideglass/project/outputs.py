@@ -14,6 +14,7 @@ from tideglass.connect.formats.table import FORMATS
 from tideglass.connect.output import OutputConnector
 from tideglass.core.file_names import folder_name
 from tideglass.project.connectors import OUTPUT_GROUP, Connectors, Described, properties_key
+from tideglass.project.delta import delta_table
 from tideglass.project.file_reader import Problems, text_of
 from tideglass.project.inputs import checked_format, delimiter_of
 from tideglass.project.kafka import topic_output
@@ -32,6 +33,7 @@ OUTPUTS: Connectors[OutputConnector] = Connectors(
     OUTPUT_GROUP,
     {
         "kafka": topic_output,
+        "delta lake": delta_table,
         "service bus queue": queue_output,
         "service bus topic": topic_of_service_bus,
         "azure function": function_output,
