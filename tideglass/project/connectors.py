@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -130,6 +131,19 @@ def properties_key(type_: str) -> str:
 
 #: Makes what a file describes. Reports problems, or raises ProjectError.
 Make = Callable[[Described], _Made]
+
+
+def by_name(name: str) -> Make[Any]:
+    """What makes a type, by its name below `tideglass.project`, such as `kafka.topic_output`.
+
+    Its module is imported when a file names the type: a project has few of them, and there are many.
+    """
+
+    def make(described: Described) -> Any:
+        module, _, function = name.rpartition(".")
+        return getattr(import_module(f"tideglass.project.{module}"), function)(described)
+
+    return make
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,32 +13,23 @@ from typing import Any
 from tideglass.connect.formats.table import FORMATS
 from tideglass.connect.output import OutputConnector
 from tideglass.core.file_names import folder_name
-from tideglass.project.connectors import OUTPUT_GROUP, Connectors, Described, properties_key
-from tideglass.project.delta import delta_table
+from tideglass.project.connectors import OUTPUT_GROUP, Connectors, Described, by_name, properties_key
 from tideglass.project.file_reader import Problems, text_of
 from tideglass.project.inputs import checked_format, delimiter_of
-from tideglass.project.kafka import topic_output
 from tideglass.project.keys import OUTPUT, objects_in, warn_of_misspelt
-from tideglass.project.service_outputs import (
-    function_output,
-    power_bi,
-    queue_output,
-    table_of_data_explorer,
-    topic_of_service_bus,
-)
 
 #: The types of outputs that a live run writes to.
 OUTPUTS: Connectors[OutputConnector] = Connectors(
     "output",
     OUTPUT_GROUP,
     {
-        "kafka": topic_output,
-        "delta lake": delta_table,
-        "service bus queue": queue_output,
-        "service bus topic": topic_of_service_bus,
-        "azure function": function_output,
-        "azure data explorer": table_of_data_explorer,
-        "power bi": power_bi,
+        "kafka": by_name("kafka.topic_output"),
+        "delta lake": by_name("delta.delta_table"),
+        "service bus queue": by_name("service_outputs.queue_output"),
+        "service bus topic": by_name("service_outputs.topic_of_service_bus"),
+        "azure function": by_name("service_outputs.function_output"),
+        "azure data explorer": by_name("service_outputs.table_of_data_explorer"),
+        "power bi": by_name("service_outputs.power_bi"),
     },
 )
 
