@@ -9,7 +9,8 @@ import pytest
 
 from tideglass.connect.files.output import FileOutput
 from tideglass.connect.output import Batch
-from tideglass.job.outputs import TaskSink, publish_staged
+from tideglass.job.output_publisher import OutputPublisher
+from tideglass.job.outputs import TaskSink
 from tideglass.local import LocalDriver
 from tideglass.project.settings import JobSettings
 from tideglass.testing import compile_rows, partition_batches
@@ -31,7 +32,7 @@ def test_rows_with_other_columns_are_other_files_of_the_same_batch(tmp_path: Pat
     for _ in range(times):  # a batch that is run again replaces what it had written
         driver = LocalDriver(compiled.topology, sink=TaskSink(specs))
         messages = driver.run(partition_batches(compiled.topology, {"x": ROWS}), final=True)
-        rows = publish_staged(Batch(1, 0), messages, compiled.topology.outputs, specs).rows
+        rows = OutputPublisher(specs).publish(Batch(1, 0), messages, compiled.topology.outputs).rows
     assert rows == {"o": 6}
     texts = sorted(path.read_text() for path in tmp_path.glob("part-*"))
     assert texts == ["a\n1\n2\n11\n12\n", "a,b\n2,late\n", "n\n2\n"]
@@ -44,7 +45,7 @@ def test_a_row_is_the_same_whichever_statements_have_rows_beside_it(tmp_path: Pa
     for batch, row in enumerate(ROWS):
         shares = partition_batches(compiled.topology, {"x": [row]}, first_offset=batch)
         messages = driver.run(shares, final=row is ROWS[-1])
-        publish_staged(Batch(1, batch), messages, compiled.topology.outputs, specs)
+        OutputPublisher(specs).publish(Batch(1, batch), messages, compiled.topology.outputs)
     lines = [line for path in tmp_path.glob("part-*") for line in path.read_text().splitlines()]
     wanted = [{"a": 1}, {"a": 2}, {"a": 2, "b": "late"}, {"a": 11}, {"a": 12}, {"n": 2}]
     assert sorted(lines) == sorted(json.dumps(row, separators=(",", ":")) for row in wanted)

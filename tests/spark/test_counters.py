@@ -12,8 +12,8 @@ import pytest
 from support.project_on_disk import OnDisk, disordered
 from tideglass.connect.output import Batch
 from tideglass.core.errors import TideglassError
-from tideglass.job import commit as commits
 from tideglass.job.directory import JobDirectory
+from tideglass.job.output_publisher import OutputPublisher
 from tideglass.job.progress.counts import Counts
 from tideglass.job.report.status import read_status
 
@@ -48,12 +48,12 @@ def project(folder: Path, spark: SparkSession) -> OnDisk:
 
 def killed_at(monkeypatch: pytest.MonkeyPatch, where: str, batch: int, job: Callable[[], Any]) -> None:
     """Run until a batch is at a place of its commit, and end there."""
-    publish, save = commits.publish_staged, Counts.save
+    publish, save = OutputPublisher.publish, Counts.save
 
-    def commit(committed: Batch, *others: Any) -> Any:
+    def commit(self: OutputPublisher, committed: Batch, *others: Any) -> Any:
         if where == "before its rows are there" and committed.number == batch:
             raise Killed
-        published = publish(committed, *others)
+        published = publish(self, committed, *others)
         if where == "behind its rows" and committed.number == batch:
             raise Killed
         return published
@@ -64,7 +64,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, where: str, batch: int, job: Call
             raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(commits, "publish_staged", commit)
+        patched.setattr(OutputPublisher, "publish", commit)
         patched.setattr(Counts, "save", saved)
         with pytest.raises(TideglassError, match="Killed"):
             job()

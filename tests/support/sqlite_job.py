@@ -16,7 +16,8 @@ from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import emitted_messages
 from tideglass.engine.snapshots import Snapshots
 from tideglass.job.options import JobPlan, RunOptions
-from tideglass.job.outputs import TaskSink, publish_staged
+from tideglass.job.output_publisher import OutputPublisher
+from tideglass.job.outputs import TaskSink
 from tideglass.job.plan import plan_job
 from tideglass.project.project import load_project
 from tideglass.spark.file_source import JobReader, SourceJob
@@ -69,7 +70,8 @@ def batch(job: JobPlan, start: dict[str, Any] | None, number: int) -> dict[str, 
             for each in source.read(share)
             for row in each.to_pylist()
         ]
-        publish_staged(Batch(1, number), emitted_messages(messages), topology.outputs, job.outputs)
+        publisher = OutputPublisher(job.outputs)
+        publisher.publish(Batch(1, number), emitted_messages(messages), topology.outputs)
     return end
 
 

@@ -101,6 +101,15 @@ def run(
         list[str] | None,
         typer.Option("--endpoint", metavar="HOST=URL", help="What stands in for a host of Azure."),
     ] = None,
+    output_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--output-timeout",
+            metavar="SECONDS",
+            min=0,
+            help="How long a batch waits for an output that fails; with --once 300, else no end.",
+        ),
+    ] = None,
     allow_outside: AllowOutsideOption = False,
     metrics_port: Annotated[
         int | None,
@@ -145,6 +154,7 @@ def run(
         needed = Libraries(directory=directory.path)
         begin_session(SessionOptions(cores, directory.spark_log, needed, ui, master, settings))
     # The longest of the start goes on beside these imports.
+    from tideglass.cli.output_notices import OutputNotices
     from tideglass.cli.profile import profile_tables
     from tideglass.job.directory import JobDirectory
     from tideglass.job.options import RunOptions
@@ -176,6 +186,7 @@ def run(
         ui=ui,
         master=master,
         conf=settings,
+        output_timeout_seconds=output_timeout,
         arguments=arguments_of(context),
     )
     from rich.console import Console
@@ -196,12 +207,15 @@ def run(
     profile = Profile(job.compiled.topology) if profiled else None
     exports = Exports(metrics_port, metrics_host, metrics_file)
     directory = JobDirectory.at(job.run_directory)
+    notices = OutputNotices(console)
     with served or nullcontext(), observers(directory, exports) as found:
         if served is not None:
             console.print(f"page: {served.url}", markup=False, soft_wrap=True)
         if found.metrics_url is not None:
             console.print(f"metrics at {found.metrics_url}", markup=False)
-        metrics = run_with_progress(job, console, quiet=quiet, profile=profile, observers=found.all)
+        metrics = run_with_progress(
+            job, console, quiet=quiet, profile=profile, observers=[*found.all, notices]
+        )
     console.print(progress_table(metrics))
     for text, count in failures(metrics).items():
         console.print(f"{count:,} rows left out, the first by\n{text}", style="yellow", markup=False)

@@ -14,6 +14,8 @@ stops there, as if it had been killed.
    A crash after it leaves watermarks of a batch without rows; nobody asks for them before the batch after.
 2. `publish_rows`: what the tasks have staged becomes visible. A crash after it leaves rows of a batch that
    is not committed. Publishing it again replaces them; a start that gives up the state withdraws them first.
+   While an output does not take its rows the batch waits here, and `published.json` names the outputs that
+   have theirs: they are not asked again if the run ends meanwhile (`job.output_publisher`).
 3. `advance_watermarks`: the outputs learn how far their rows are complete. A crash after it leaves what they
    do then, such as a finished file, of a batch that is not committed. The same batch says the same once more.
 4. `journal_idle_periods`: idle periods, for whoever reads the events again. A crash after it leaves idle
@@ -39,6 +41,7 @@ from functools import cached_property
 
 from tideglass.connect.output import Batch
 from tideglass.connect.source import StreamInput
+from tideglass.core.failpoints import failpoint
 from tideglass.core.positions import InputPositions
 from tideglass.engine.messages import Kind, Message
 from tideglass.engine.output_filter import emitted_messages
@@ -47,7 +50,9 @@ from tideglass.engine.snapshots import Snapshots
 from tideglass.ingress.partition_watermarks import PartitionWatermarks
 from tideglass.ingress.reports import BatchReports
 from tideglass.job.options import JobPlan
-from tideglass.job.outputs import BatchRows, advance_outputs, finish_outputs, publish_staged
+from tideglass.job.output_publisher import OutputPublisher
+from tideglass.job.output_retries import ONCE_TIMEOUT_SECONDS, Retries
+from tideglass.job.outputs import BatchRows
 from tideglass.job.progress.counts import Counts
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.replay import (
@@ -148,14 +153,16 @@ class Committer:
             self.reporter.view.batches.committing(Moment.now())
         for step in COMMIT_STEPS:
             self.reporter.check_lock()  # another run may have taken the job directory over
+            failpoint(f"before-{step.__name__}", number)
             step(batch)
+            failpoint(f"after-{step.__name__}", number)
 
     def finish(self) -> None:
         """The inputs have ended and all their batches are committed: the outputs end what is open."""
         number = self.counts.batch
         if number is not None:
             self.reporter.check_lock()
-            finish_outputs(self.batch(number), self.job.outputs, self.output_calls)
+            self.publisher.finish(self.batch(number))
 
     def batch(self, number: int) -> Batch:
         """What an output knows a batch by. number: Spark's."""
@@ -163,9 +170,21 @@ class Committer:
         return Batch(setup.plan.generation, number, setup.job_id)
 
     @cached_property
-    def output_calls(self) -> OutputCalls:
-        """Counts the calls to the outputs."""
-        return OutputCalls() if self.reporter.view is None else self.reporter.view.outputs
+    def publisher(self) -> OutputPublisher:
+        """Calls the outputs."""
+        reporter, options = self.reporter, self.job.options
+        timeout_seconds = options.output_timeout_seconds
+        if timeout_seconds is None and options.once:
+            timeout_seconds = ONCE_TIMEOUT_SECONDS
+        return OutputPublisher(
+            self.job.outputs,
+            OutputCalls() if reporter.view is None else reporter.view.outputs,
+            self.job.settings.output_error_policy,
+            Retries(timeout_seconds=timeout_seconds),
+            reporter.stop_requested.wait,
+            reporter.check_lock,
+            self.generation,
+        )
 
     @cached_property
     def watermarks(self) -> WatermarkView:
@@ -230,13 +249,8 @@ def record_partition_watermarks(batch: BatchCommit) -> None:
 
 def publish_rows(batch: BatchCommit) -> None:
     run, job = batch.run, batch.run.job
-    batch.rows = publish_staged(
-        run.batch(batch.number),
-        emitted_messages(batch.messages),
-        job.compiled.topology.outputs,
-        job.outputs,
-        run.output_calls,
-    )
+    names = job.compiled.topology.outputs
+    batch.rows = run.publisher.publish(run.batch(batch.number), emitted_messages(batch.messages), names)
 
 
 def advance_watermarks(batch: BatchCommit) -> None:
@@ -244,7 +258,7 @@ def advance_watermarks(batch: BatchCommit) -> None:
     with run.reporter.changing():  # the status shows them too
         run.watermarks.take(batch.reports, Lease(run.reporter.setup.plan.generation, batch.number))
         found = run.watermarks.output_watermarks()
-    advance_outputs(run.batch(batch.number), run.job.outputs, found, run.output_calls)
+    run.publisher.advance(run.batch(batch.number), found)
 
 
 def journal_idle_periods(batch: BatchCommit) -> None:
@@ -267,7 +281,7 @@ def save_topic_progress(batch: BatchCommit) -> None:
 
 def save_counts(batch: BatchCommit) -> None:
     run = batch.run
-    run.counts = run.counts.after(batch.number, batch.rows.rows, batch.reports.stages)
+    run.counts = run.counts.after(batch.number, batch.rows.rows, batch.reports.stages, batch.rows.dropped)
     run.counts.save(run.generation)
 
 

@@ -44,6 +44,8 @@ class RunOptions:
     master: of the cluster whose executors run the tasks, as Spark spells it; None: what spark-submit or
         spark-defaults.conf says, else this machine.
     conf: settings of Spark.
+    output_timeout_seconds: how long a batch waits for an output that does not take its rows; None: five
+        minutes with `once`, else until the run is stopped.
     arguments: those of `tideglass run` that say the same, for the journal; None for another command.
     """
 
@@ -70,6 +72,7 @@ class RunOptions:
     ui: bool = False
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict[str, str])
+    output_timeout_seconds: float | None = None
     arguments: tuple[str, ...] | None = None
 
     @property

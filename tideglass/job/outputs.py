@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tideglass.connect.output import Batch, OutputConnector
+from tideglass.connect.output import OutputConnector
 from tideglass.core.arrays import pc
 from tideglass.core.errors import OutputError, TideglassError
 from tideglass.core.ipc import from_bytes, to_bytes
-from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
 from tideglass.core.types import SYSTEM_TIMESTAMP
 from tideglass.engine.messages import (
     RECORDS_HEAD,
@@ -49,29 +48,23 @@ class TaskSink:
 class BatchRows:
     """The rows of a batch that the outputs got.
 
-    rows: how many, per output.
+    rows: how many, per output, without those that were dropped.
     newest_ticks: the newest of their times, per output that got some.
     shown: rows for whoever watches the run, with their output.
+    dropped: rows that outputs have refused and that were left out, per output.
     """
 
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
     newest_ticks: Mapping[str, int] = field(default_factory=dict[str, int])
     shown: Sequence[tuple[str, pa.Table]] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def publish_staged(
-    batch: Batch,
-    messages: Sequence[Message],
-    names: Sequence[str],
-    outputs: Mapping[str, OutputConnector],
-    calls: OutputCalls | None = None,
-) -> BatchRows:
-    """Make visible what the tasks have staged in a batch. May be repeated for the same batch.
+def rows_of_batch(messages: Sequence[Message], names: Sequence[str], calls: OutputCalls) -> BatchRows:
+    """How many rows the tasks have staged for each output, by the heads of the messages.
 
     names: of the outputs, by ordinal, as messages refer to them.
-    calls: counts the calls; None where nobody asks for them.
     """
-    calls = calls or OutputCalls()
     rows = dict.fromkeys(names, 0)
     newest_ticks: dict[str, int] = {}
     for message in messages:
@@ -80,11 +73,7 @@ def publish_staged(
             rows[name] += records_count(message.body)
             newest_ticks[name] = max(ticks, newest_ticks.get(name, ticks))
             calls.staged(name)
-    shown: list[tuple[str, pa.Table]] = []
-    for name, tables in staged_tables(messages, names).items():
-        with calls.calling(name):
-            shown += [(name, table) for table in outputs[name].publish(batch, tables)]
-    return BatchRows(rows, newest_ticks, shown)
+    return BatchRows(rows, newest_ticks)
 
 
 def staged_tables(messages: Sequence[Message], names: Sequence[str]) -> Mapping[str, Sequence[pa.Table]]:
@@ -94,24 +83,3 @@ def staged_tables(messages: Sequence[Message], names: Sequence[str]) -> Mapping[
         if message.kind is Kind.STAGED:
             found.setdefault(names[message.target], []).append(from_bytes(message.body[RECORDS_HEAD:]))
     return found
-
-
-def advance_outputs(
-    batch: Batch, outputs: Mapping[str, OutputConnector], watermarks: Mapping[str, int], calls: OutputCalls
-) -> None:
-    """Tell every output how far its rows are complete.
-
-    watermarks: per output, the least time a later row of it may have.
-    """
-    for name, output in outputs.items():
-        ticks = watermarks[name]
-        known = BEFORE_ALL_TICKS < ticks < AFTER_ALL_TICKS
-        with calls.watching(name):
-            output.advance(batch, ticks - 1 if known else ticks)
-
-
-def finish_outputs(batch: Batch, outputs: Mapping[str, OutputConnector], calls: OutputCalls) -> None:
-    """Tell every output that the run ends because its inputs have."""
-    for name, output in outputs.items():
-        with calls.watching(name):
-            output.finish(batch)

@@ -32,6 +32,7 @@ from tideglass.spark.session.spark_settings import (
     require,
     warn_of_slowness,
 )
+from tideglass.spark.stop_asked import StopAsked
 from tideglass.storage import storage_path
 
 #: What the driver does with the messages of a batch. May run again for the same batch after a crash.
@@ -76,10 +77,6 @@ class QueryOptions:
     flow: str = ""
     linked: bool = False
     fence: Callable[[], None] | None = None
-
-
-class StopAsked(Exception):
-    """Raised at the start of a batch that is not to run; a restart runs it first."""
 
 
 def staged(

@@ -97,6 +97,12 @@ SERVICE_METRICS: tuple[Metric, ...] = (
         "logical_name",
     ),
     _service("OutputEvents", _COUNTER, "Rows sent.", "logical_name"),
+    _service(
+        "ConversionErrors",
+        _COUNTER,
+        "Rows an output has refused for what they hold, dropped or waiting.",
+        "logical_name",
+    ),
     _service("Errors", _COUNTER, "Rows left out because the query failed on them."),
     _service(
         "ResourceUtilization", _GAUGE, "Percent of the memory the job may take that it takes.", "node_name"
@@ -111,7 +117,6 @@ SERVICE_METRICS: tuple[Metric, ...] = (
 
 #: API names of 9.1 that cannot be measured, with the reason.
 NOT_MEASURED = {
-    "ConversionErrors": "files and topics take every value, so no row can fail the schema of its output",
     "AMLCalloutRequests": "functions of machine learning are understood and not supported",
     "AMLCalloutFailedRequests": "functions of machine learning are understood and not supported",
     "AMLCalloutInputEvents": "functions of machine learning are understood and not supported",

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from tideglass.job.report.status import ErrorStatus, JobState, Status
+from tideglass.job.report.output_calls import CONVERSION_ERROR
+from tideglass.job.report.status import ErrorStatus, JobState, OutputStatus, Status
 from tideglass.storage import AnyPath, storage_path
 from tideglass.telemetry.rotated_lines import RotatedLines
 from tideglass.telemetry.samples import unix_seconds
@@ -51,7 +52,11 @@ def error_code(error_type: str) -> str | None:
 
     >>> error_code("InputDeserializerError.InvalidData"), error_code("OutOfOrderEvent")
     ('InputDeserializationError', None)
+    >>> error_code("OutputDataConversionError.DuplicateKey")
+    'OutputDataConversionError.DuplicateKey'
     """
+    if error_type.startswith(CONVERSION_ERROR):
+        return error_type
     return "InputDeserializationError" if error_type.startswith(_DESERIALIZER) else _CODES.get(error_type)
 
 
@@ -85,6 +90,7 @@ class DiagnosticLog:
         self._known: dict[tuple[str, str, str], int] = {}
         self._counted: dict[tuple[str, str], _Counted] = {}
         self._failed_calls: dict[str, int] = {}
+        self._dead: set[str] = set()
 
     def __call__(self, status: Status) -> None:
         """Take in a status, and write what is due. Raises OSError where the log cannot be written."""
@@ -96,6 +102,7 @@ class DiagnosticLog:
             lines.append(_started(status))
         for each in status.errors:
             self._count(each, each.last or status.updated)
+        lines += self._died(status)
         if over or now - self._period_began >= self._period_seconds:
             self._period_began = now
             lines += self._due(status)
@@ -120,17 +127,28 @@ class DiagnosticLog:
             yield _data_error(status, counted)
         self._counted = {}
         for output in status.outputs:
-            failed = output.failed_calls - self._failed_calls.get(output.output, 0)
-            if failed:
-                self._failed_calls[output.output] = output.failed_calls
-                yield _write_failure(status, output.output, failed, output.last_error or "")
+            yield from self._failures(status, output)
+
+    def _died(self, status: Status) -> Iterator[str]:
+        """Entries about outputs that a batch waits for since a moment ago."""
+        dead = {each.output: each for each in status.outputs if each.next_try is not None}
+        for name in dead.keys() - self._dead:
+            yield from self._failures(status, dead[name])
+        self._dead = set(dead)
+
+    def _failures(self, status: Status, output: OutputStatus) -> Iterator[str]:
+        """An entry about the calls that failed since the last one, if any did."""
+        failed = output.failed_calls - self._failed_calls.get(output.output, 0)
+        if failed:
+            self._failed_calls[output.output] = output.failed_calls
+            yield _write_failure(status, output.output, failed, output.last_error or "")
 
 
 def _data_error(status: Status, counted: _Counted) -> str:
     error = counted.newest
     properties: dict[str, Any] = {
         "Source": error.input,
-        "PartitionId": error.partition,
+        "PartitionId": error.partition or None,
         "Type": "DataError",
         "DataErrorType": error.error_type,
         "BriefMessage": _cut(error.message.partition("\n")[0]),
@@ -144,7 +162,9 @@ def _data_error(status: Status, counted: _Counted) -> str:
     }
     level = Level.INFORMATIONAL if error.error_type in _SETTLED else Level.WARNING
     known = {name: value for name, value in properties.items() if value is not None}
-    return _entry(status, f"Receive Events: {error.error_type} in {error.input}", "Failed", level, known)
+    is_output = error.error_type.startswith(CONVERSION_ERROR)
+    operation = "Send Events: {} to {}" if is_output else "Receive Events: {} in {}"
+    return _entry(status, operation.format(error.error_type, error.input), "Failed", level, known)
 
 
 def _write_failure(status: Status, output: str, calls: int, reason: str) -> str:

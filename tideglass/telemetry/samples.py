@@ -227,6 +227,7 @@ def _outputs(status: Status) -> Iterator[Sample]:
 
 def _output(status: Status, output: OutputStatus) -> Iterator[Sample]:
     name = output.output
+    yield _sample(status, "ConversionErrors", output.conversion_errors, logical_name=name)
     if output.alive is not None:
         yield _sample(status, "output_alive", float(output.alive), logical_name=name)
     yield _sample(status, "output_calls_total", output.calls, logical_name=name)

@@ -83,6 +83,7 @@ def restore(
         metrics.take_stage(stage)
     metrics.read_before = metrics.events_by_input
     metrics.rows_before = counts.up_to(setup.batch)  # Spark runs the batch after that one, again or not
+    metrics.dropped_before = counts.dropped_up_to(setup.batch)
     read = positions_after(batch, checkpoint, inputs, setup.read_plan, progress)
     of_files = {name: of for name, of in read.items() if name not in held}
     # Of a topic that Spark is to begin, nobody knows where that is before the first batch.

@@ -96,6 +96,7 @@ class Metrics:
         group) and operator
     read_before: by input, events that earlier runs of the generation read
     rows_before: by output, rows that earlier runs of the generation emitted
+    dropped_before: by output, rows that earlier runs of the generation dropped since it refused them
     catch_up: how much the run has read of what was there when it started; None: it does not follow that
     """
 
@@ -111,6 +112,7 @@ class Metrics:
     )
     read_before: Mapping[str, int] = field(default_factory=dict[str, int])
     rows_before: Mapping[str, int] = field(default_factory=dict[str, int])
+    dropped_before: Mapping[str, int] = field(default_factory=dict[str, int])
     catch_up: CatchUp | None = None
 
     def take_batch(self, reports: BatchReports, rows: Mapping[str, int], at: str | None = None) -> None:

@@ -168,7 +168,7 @@ class Reporter:
 
     def _watch(self) -> None:
         written_seconds = time.monotonic()
-        batches, state = -1, JobState.STARTING
+        batches, state, dead = -1, JobState.STARTING, False
         look_seconds = _LOOK_SECONDS if self.directory.path.is_local else _STORE_LOOK_SECONDS
         while not self._over.wait(look_seconds):
             if self.lost:
@@ -182,9 +182,11 @@ class Reporter:
                         self.directory.stop.write_text("")
                         _thread.interrupt_main()  # a second signal: see `signals`
                 now_seconds = time.monotonic()
-                changed = (self.metrics.batches, self._state) != (batches, state)
+                has_dead = self._has_dead_output
+                changed = (self.metrics.batches, self._state, has_dead) != (batches, state, dead)
                 if changed or now_seconds - written_seconds >= _WRITE_SECONDS:
-                    batches, state, written_seconds = self.metrics.batches, self._state, now_seconds
+                    batches, state, dead = self.metrics.batches, self._state, has_dead
+                    written_seconds = now_seconds
                     self._write()
 
     def _write(self, error: str | None = None, mark: Mark | None = None) -> None:
@@ -207,7 +209,9 @@ class Reporter:
         state = self._state
         if state in (JobState.STARTING, JobState.RUNNING) and self.stop_requested.is_set():
             state = JobState.STOPPING
-        elif state is JobState.RUNNING and self._is_degraded(now_seconds):
+        elif (state in (JobState.STARTING, JobState.RUNNING) and self._has_dead_output) or (
+            state is JobState.RUNNING and self._is_degraded(now_seconds)
+        ):
             state = JobState.DEGRADED
         catch_up = metrics.catch_up
         is_catching_up = (
@@ -236,6 +240,10 @@ class Reporter:
             layout=start.layout,
         )
         return status if self.view is None else self.view.shown(status, metrics, Moment.now())
+
+    @property
+    def _has_dead_output(self) -> bool:
+        return self.view is not None and self.view.outputs.has_dead
 
     def _is_degraded(self, now_seconds: float) -> bool:
         at_seconds = self._rejected_at_seconds

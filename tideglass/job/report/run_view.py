@@ -73,6 +73,7 @@ class RunView:
             if facts.report is not None
         ]
         self.watermarks.restored(readers, self.generation)
+        self.outputs.restored(metrics.dropped_before)
 
     def take_batch(
         self,
@@ -138,8 +139,8 @@ class RunView:
         )
 
     def errors(self) -> tuple[ErrorStatus, ...]:
-        """Refused events by input, partition and reason, the newest reason last."""
-        return tuple(self._errors.values())
+        """Refused events, the newest reason last; then the rows that outputs have refused."""
+        return (*self._errors.values(), *self.outputs.refusals.values())
 
     def _timed(self, step: StepStatus, at: Moment) -> StepStatus:
         """A step with its processing-time watermark."""

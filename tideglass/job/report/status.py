@@ -227,6 +227,9 @@ class OutputStatus:
     last_row: when the last row was committed, ISO text; None: none in this run.
     last_row_ticks: the time (System.Timestamp) of the newest row; None: none in this run.
     seconds: what calls have taken in this run.
+    conversion_errors: rows it has refused since the state began (`asa.md` 6.6), dropped or waiting.
+    dead_since: when the first call failed that a batch now waits for, ISO text; None: none waits.
+    next_try: when it is called again, ISO text; None: no batch waits for it.
     """
 
     output: str
@@ -239,6 +242,9 @@ class OutputStatus:
     last_row: str | None = None
     last_row_ticks: int | None = None
     seconds: float = 0.0
+    conversion_errors: int = 0
+    dead_since: str | None = None
+    next_try: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +271,7 @@ class BatchStatus:
 class ErrorStatus:
     """Events of one kind that were refused, moved or dropped, with an example (`asa.md` 9.2).
 
-    input, partition: where they came from.
+    input, partition: where they came from; of rows that an output has refused, that output and "".
     error_type: the service's name of the reason.
     count: in this run.
     message: the newest reason, in words.
