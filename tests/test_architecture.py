@@ -56,6 +56,7 @@ MAY_USE = {
     "lark": {"lang"},
     "adbc_driver_postgresql": {"connect"},
     "deltalake": {"connect"},
+    "pymssql": {"connect"},
     "typer": {"cli"},
     "rich": {"cli", "simulate", "connect", "terminal"},  # a console is an output too
     "matplotlib": {"simulate"},

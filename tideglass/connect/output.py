@@ -62,6 +62,10 @@ class OutputConnector(Protocol):
         """
         return {}
 
+    def at_level(self, level: str) -> OutputConnector:
+        """This output in a job of a compatibility level (`asa.md` 5.5)."""
+        return self
+
     @property
     def guarantee(self) -> str:
         """What a reader can rely on, in words for people: `exactly once` or `at least once`."""

@@ -271,7 +271,7 @@ def _output(project: Project, options: RunOptions, name: str) -> OutputConnector
     chosen = _find(options.outputs, name)
     known = _find(project.outputs, name)
     if options.live and chosen is None and known is not None and known.connector is not None:
-        return known.connector
+        return known.connector.at_level(project.settings.compatibility_level)
     file_format = options.output_format if known is None else known.file_format
     if chosen:
         return local_output(name, chosen, file_format)

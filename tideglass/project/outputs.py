@@ -18,6 +18,9 @@ from tideglass.project.file_reader import Problems, text_of
 from tideglass.project.inputs import checked_format, delimiter_of
 from tideglass.project.keys import OUTPUT, objects_in, warn_of_misspelt
 
+_SQL_SERVER, _SYNAPSE, _POSTGRES = (
+    by_name(f"database_tables.{name}") for name in ("sql_server_output", "synapse_output", "postgres_output")
+)
 #: The types of outputs that a live run writes to.
 OUTPUTS: Connectors[OutputConnector] = Connectors(
     "output",
@@ -30,6 +33,11 @@ OUTPUTS: Connectors[OutputConnector] = Connectors(
         "azure function": by_name("service_outputs.function_output"),
         "azure data explorer": by_name("service_outputs.table_of_data_explorer"),
         "power bi": by_name("service_outputs.power_bi"),
+        **dict.fromkeys(("sql database", "azure sql database", "sql server"), _SQL_SERVER),
+        **dict.fromkeys(("synapse", "azure synapse analytics"), _SYNAPSE),
+        **dict.fromkeys(("sql data warehouse", "azure sql data warehouse"), _SYNAPSE),
+        **dict.fromkeys(("postgresql", "azure postgresql", "postgresql database"), _POSTGRES),
+        **dict.fromkeys(("azure postgresql database", "azure database for postgresql"), _POSTGRES),
     },
 )
 

@@ -22,6 +22,7 @@ _SOURCES = {
     "microsoft.storage/blob": ("Blob Storage", "BlobStorageProperties"),
     "microsoft.sql/server/database": ("SQL Database", "SQLDatabaseProperties"),
     "microsoft.sql/server/datawarehouse": ("Synapse", "SynapseProperties"),
+    "microsoft.dbforpostgresql/servers/databases": ("PostgreSQL", "PostgreSQLProperties"),
     "microsoft.storage/table": ("Table Storage", "TableStorageProperties"),
     "microsoft.storage/documentdb": ("DocumentDB", "DocumentDbProperties"),
     "microsoft.servicebus/queue": ("Service Bus Queue", "ServiceBusQueueProperties"),
