@@ -40,7 +40,7 @@ def replacing(path: Path, *, synced: bool = True) -> Generator[BinaryIO]:
     # Two attempts of one task may write the same file at the same time.
     temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with _naming(path), temporary.open("wb") as file:
             yield file
             if synced:
                 file.flush()
@@ -51,6 +51,17 @@ def replacing(path: Path, *, synced: bool = True) -> Generator[BinaryIO]:
         raise
     if synced:
         sync_folder(path.parent)
+
+
+@contextmanager
+def _naming(path: Path) -> Generator[None]:
+    """An error of the disk names the file: that of a write, unlike that of an open, does not."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def replace_file(path: Path, body: bytes, *, synced: bool = True) -> None:
@@ -67,7 +78,7 @@ def append_lines(path: Path, lines: Iterable[str]) -> None:
     is_new = not path.exists()
     if is_new:
         make_folder(path.parent)
-    with path.open("wb" if is_new else "r+b") as file:
+    with _naming(path), path.open("wb" if is_new else "r+b") as file:
         file.truncate(_end_of_lines(file))
         file.seek(0, os.SEEK_END)
         file.write("".join(f"{line}\n" for line in lines).encode())
@@ -111,7 +122,8 @@ def _sync_with_name(path: Path) -> None:
 def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with _naming(path):
+            os.fsync(handle)
     finally:
         os.close(handle)
 

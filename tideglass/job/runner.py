@@ -7,12 +7,13 @@ project + options ──plan_job──▶ JobPlan ──run──▶ Metrics
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tideglass.core.errors import TideglassError
+from tideglass.core.errors import StorageError, TideglassError
 from tideglass.job.commit import Committer, Watch
 from tideglass.job.directory import JobDirectory
 from tideglass.job.lock import RunLock
@@ -63,7 +64,7 @@ def run(
         refuse_connect(spark, "a project")
     directory = JobDirectory.at(job.run_directory)
     host, metrics = SparkHost(job, directory, spark), Metrics()
-    with RunLock(directory) as lock:
+    with naming_disk(), RunLock(directory) as lock:
         directory.stop.unlink(missing_ok=True)  # it was for another run
         setup = begin(job, directory, host.held_partitions)
         write_outline(directory, outline_of(job))
@@ -96,6 +97,25 @@ def run(
                 if job.options.once and not reporter.stop_requested.is_set():
                     committer.finish()
     return metrics
+
+
+#: Of a disk, not of a path that is wrong.
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+
+
+@contextmanager
+def naming_disk() -> Generator[None]:
+    """Raise the StorageError that names the file where a disk cannot be written, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        file = error.filename or "a file of the job"
+        raise StorageError(
+            f"[DISK] {file}: {error.strerror}\n"
+            "  hint: make room, or mend the disk; `tideglass start` goes on from the last whole batch"
+        ) from error
 
 
 @contextmanager

@@ -95,7 +95,8 @@ class Reporter:
         shown_error = self._error_text(error) if how is Ended.FAILED else None
         if self.view is not None and how is Ended.FAILED:
             self.view.outputs.run_failed(str(error))
-        self._write(shown_error, Mark.END)
+        with suppress(OSError, StorageError):  # it is for people, and what ended the run is to be heard
+            self._write(shown_error, Mark.END)
         if self.lost:
             return  # the journal, too, is that of another run
         catch_up = self.metrics.catch_up
@@ -109,7 +110,9 @@ class Reporter:
             error=shown_error,
             caught_up_seconds=round(catch_up.seconds, 3) if catch_up and catch_up.done else None,
         )
-        add(self.directory.journal, end)
+        # Where the disk is full the run ends without an entry, as one that was killed does.
+        with suppress(*((OSError, StorageError) if error is not None else ())):
+            add(self.directory.journal, end)
         self.directory.stop.unlink(missing_ok=True)
 
     def _error_text(self, error: BaseException | None) -> str:
