@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from jars import JarsUnavailable, broker_jars
@@ -47,18 +48,64 @@ auto.create.topics.enable=false
 """
 
 
-@contextlib.contextmanager
-def running_broker(folder: Path) -> Iterator[str]:
-    """A broker with its data and log in `folder`, while this lasts; gives its address.
+#: A listener as that of Event Hubs, but without TLS: by passwords, and by tokens where someone signs them.
+_SECURED = """\
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller},SASL_PLAINTEXT://127.0.0.1:{secured}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SASL_PLAINTEXT://127.0.0.1:{secured}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT
+sasl.enabled.mechanisms={mechanisms}
+listener.name.sasl_plaintext.plain.sasl.jaas.config=\
+  org.apache.kafka.common.security.plain.PlainLoginModule required {users};
+"""
+_TOKENS = """\
+listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config=\
+  org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;
+listener.name.sasl_plaintext.oauthbearer.sasl.server.callback.handler.class=\
+  org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler
+sasl.oauthbearer.jwks.endpoint.url={keys_url}
+sasl.oauthbearer.expected.audience={audience}
+"""
 
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """Who may use the secured listener.
+
+    port: of that listener.
+    users: passwords by name, for SASL/PLAIN.
+    keys_url: where the keys are (JWKS) by which tokens are signed, for SASL/OAUTHBEARER; None: no tokens.
+    audience: whom a token must be for.
+    """
+
+    port: int
+    users: Mapping[str, str]
+    keys_url: str | None = None
+    audience: str = ""
+
+    def properties(self, port: int, controller: int) -> str:
+        users = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
+        mechanisms = "PLAIN" if self.keys_url is None else "PLAIN,OAUTHBEARER"
+        text = _SECURED.format(
+            port=port, controller=controller, secured=self.port, mechanisms=mechanisms, users=users
+        )
+        tokens = _TOKENS.format(keys_url=self.keys_url, audience=self.audience)
+        return text if self.keys_url is None else text + tokens
+
+
+@contextlib.contextmanager
+def running_broker(folder: Path, security: Security | None = None) -> Iterator[str]:
+    """A broker with its data and log in `folder`, while this lasts; gives the address of its open listener.
+
+    security: a second listener asks who is there.
     Raises JarsUnavailable without its jars, RuntimeError when it does not start.
     """
     classpath = f"{broker_jars()}/*"
     java = str(use_java().home / "bin" / "java")
-    port, controller = _free_ports(2)
+    port, controller = free_ports(2)
     folder.mkdir(parents=True, exist_ok=True)
     properties = folder / "server.properties"
-    properties.write_text(_PROPERTIES.format(port=port, controller=controller, logs=folder / "data"))
+    text = _PROPERTIES.format(port=port, controller=controller, logs=folder / "data")
+    properties.write_text(text + ("" if security is None else security.properties(port, controller)))
     options = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
     log = folder / "broker.log"
     with log.open("ab") as output:
@@ -95,7 +142,8 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     raise RuntimeError(f"the broker is not there after {_START_SECONDS} s: {log.read_text()[-2000:]}")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine nobody listens on now."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from support.cluster import Cluster, machine_with_others, running_cluster
+from support.hubs import Hubs, running_hubs
 from tideglass.spark.session.java import find_java
 from tideglass.spark.session.spark_session import local_session
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "kafka"))
 
-from broker import running_broker
 from jars import JarsUnavailable, broker_jars, connector_jars
 
 if TYPE_CHECKING:
@@ -58,15 +58,21 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
 
 
 @pytest.fixture(scope="session")
-def broker(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a real broker, which the session has the connector for."""
+def hubs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hubs]:
+    """A real broker that is spoken to as Event Hubs is, which the session has the connector for."""
     try:
         connector_jars()
         broker_jars()
     except JarsUnavailable as error:
         pytest.skip(f"NO KAFKA TEST RUNS: {error}")
-    with running_broker(tmp_path_factory.mktemp("broker")) as address:
-        yield address
+    with running_hubs(tmp_path_factory.mktemp("broker")) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def broker(hubs: Hubs) -> str:
+    """The address of a listener of that broker which asks nobody who is there."""
+    return hubs.address
 
 
 @pytest.fixture(scope="session")

@@ -13,16 +13,20 @@ from tideglass.spark.kafka.input import source_options, starting_options
 from tideglass.spark.kafka.offsets import client_settings
 from tideglass.spark.session.libraries import KAFKA_CLASSES, Libraries
 
+#: What topics refer to, and what every connector is given of it.
+HERE = {"TOPIC": "t", "BROKER": "b:9092"}
+B = {"kafka.bootstrap.servers": "b:9092"}
+
 
 def topic(starting: str | None = None, **options: str) -> TopicInput:
     return TopicInput("toll", "${BROKER}", "${TOPIC}", starting=starting, options=options)
 
 
 def test_a_run_begins_where_the_project_says() -> None:
-    assert starting_options(topic(), "t", None, finished=True) == {"startingOffsets": "earliest"}
-    assert starting_options(topic(), "t", None, finished=False) == {"startingOffsets": "latest"}
+    assert starting_options(topic(), HERE, None, finished=True) == B | {"startingOffsets": "earliest"}
+    assert starting_options(topic(), HERE, None, finished=False) == B | {"startingOffsets": "latest"}
     given = topic("earliest", startingTimestamp="5")
-    assert starting_options(given, "t", None, finished=False) == {
+    assert starting_options(given, HERE, None, finished=False) == B | {
         "startingOffsets": "earliest",
         "startingTimestamp": "5",
     }
@@ -30,19 +34,17 @@ def test_a_run_begins_where_the_project_says() -> None:
 
 def test_offsets_stand_before_all_the_project_says() -> None:
     given = topic("latest", STARTINGTIMESTAMP="5", startingOffsetsByTimestamp="{}", failOnDataLoss="false")
-    assert starting_options(given, "t", {"0": 4, "1": 0}, finished=False) == {
+    assert starting_options(given, HERE, {"0": 4, "1": 0}, finished=False) == B | {
         "failOnDataLoss": "false",
         "startingOffsets": '{"t": {"0": 4, "1": 0}}',
     }
 
 
 def test_headers_are_fetched_for_queries_that_ask_for_them_and_projects_that_say_so() -> None:
-    environment = {"TOPIC": "t"}
-
     def options(given: TopicInput, *, headers: bool) -> dict[str, str]:
-        return source_options(given, environment, None, finished=True, limited=True, headers=headers)
+        return source_options(given, HERE, None, finished=True, limited=True, headers=headers)
 
-    assert options(topic(), headers=False) == {
+    assert options(topic(), headers=False) == B | {
         "includeHeaders": "false",
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(MOST_MESSAGES),

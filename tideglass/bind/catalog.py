@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tideglass.core.errors import Diagnostics, Source, Span
-from tideglass.core.types import ARRIVAL, BLOB_NAME, PARTITION, Type
+from tideglass.core.types import ARRIVAL, BLOB_NAME, EVENT_HUB, PARTITION, Type
 from tideglass.functions.callables import PythonCallable, UserCode
 from tideglass.functions.javascript import called, is_aggregate
 
@@ -19,6 +19,8 @@ METADATA_COLUMNS: Mapping[str, str] = {
 }
 #: Another, in lower case, of an input of blobs: the scan makes it.
 BLOB_NAME_METADATA = "blobname"
+#: The name that says that `EventHub` and `User` are of the message, not fields of the payload.
+HUB_RECORDS = "$eventhub"
 #: When an event was processed is no function of the events, so no input has it: the field of that name
 #: stands, as a recording has it, or else the arrival time.
 _IN_NO_INPUT = "eventprocessedutctime"
@@ -30,9 +32,10 @@ def metadata_in(*columns: str) -> frozenset[str]:
     >>> metadata_in("$partition")
     frozenset({'partitionid'})
     """
-    return frozenset(
-        name for name, column in METADATA_COLUMNS.items() if column in columns and name != _IN_NO_INPUT
-    ) | ({BLOB_NAME_METADATA} if BLOB_NAME in columns else set())
+    names = {name for name, column in METADATA_COLUMNS.items() if column in columns and name != _IN_NO_INPUT}
+    if EVENT_HUB in columns:
+        names = (names - {"bloblastmodifiedutctime"}) | {HUB_RECORDS}
+    return frozenset(names | ({BLOB_NAME_METADATA} if BLOB_NAME in columns else set()))
 
 
 @dataclass(frozen=True, slots=True)

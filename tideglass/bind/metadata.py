@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tideglass.bind.catalog import METADATA_COLUMNS
+from tideglass.bind.catalog import HUB_RECORDS, METADATA_COLUMNS
 from tideglass.bind.scope import Relation, Scope, field_of
 from tideglass.core.errors import Diagnostics, Span
 from tideglass.core.suggest import did_you_mean
-from tideglass.core.types import BLOB_NAME, EVENT_ID, Type
+from tideglass.core.types import BLOB_NAME, EVENT_HUB, EVENT_ID, USER, Type
 from tideglass.lang import nodes as tree
 from tideglass.plan.expressions import Call, Cast, Expr, Literal, Path, Ref
 
@@ -52,6 +52,8 @@ _RECORDS: dict[str, dict[str, str]] = {
     },
 }
 _USER, _BLOB_NAME, _EVENT_ID = "User", "BlobName", "EventId"
+#: Records of a message of a hub, and the fields that hold them where it is read live.
+_OF_MESSAGES = {"EventHub": EVENT_HUB, _USER: USER}
 #: Properties that are columns of the input as well.
 _COLUMNS = (_ENQUEUED, _PROCESSED, _PARTITION, _BLOB_MODIFIED)
 #: Properties that are times, from the input or from a field.
@@ -101,12 +103,16 @@ def bind_metadata(call: tree.CallExpr, scope: Scope, diagnostics: Diagnostics) -
             _near(path) or f"there are {', '.join((_EVENT_ID, _USER, *_RECORDS, *_COLUMNS, _BLOB_NAME))}",
         )
         return Literal(None, call.span)
-    if parts[0].casefold() == _EVENT_ID.casefold() and not relation.events:
+    made = {_EVENT_ID.casefold(): "EventId"}
+    if HUB_RECORDS in relation.metadata and parts[-1].casefold() not in METADATA_COLUMNS:
+        made |= {each.casefold(): f"properties of {each}" for each in _OF_MESSAGES}
+    lacking = made.get(parts[0].casefold())
+    if lacking is not None and not relation.events:
         diagnostics.error(
-            "EVENT_ID_HERE",
-            f"the rows of {name.text!r} are no longer events as they arrived, and have no EventId",
+            "EVENT_ID_HERE" if lacking == "EventId" else "HUB_RECORD_HERE",
+            f"the rows of {name.text!r} are no longer events as they arrived, and have no {lacking}",
             call.span,
-            f"select GetMetadataPropertyValue(input, '{_EVENT_ID}') AS a column where the input is read",
+            f"select GetMetadataPropertyValue(input, '{path}') AS a column where the input is read",
         )
         return Literal(None, call.span)
     return value
@@ -207,6 +213,10 @@ class _Event:
 
     def field(self, keys: tuple[str, ...]) -> Expr:
         """A field of the events, NULL where they have none."""
+        if keys[0] in _OF_MESSAGES and HUB_RECORDS in self.own_names:
+            keys = (_OF_MESSAGES[keys[0]], *keys[1:])
+            made = tuple(self.scope.environment.field_key(key) for key in keys)
+            return Path(self.relation.payload(self.span), made, self.span)
         first, *inner = (self.scope.environment.field_key(key) for key in keys)
         listed = self.relation.listed(first)
         if len(listed) == 1:

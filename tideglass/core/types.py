@@ -74,7 +74,12 @@ WINDOW_ID = "$window"  # NVARCHAR or NULL: what System.Window().Id shows
 PANE = "$pane"  # NVARCHAR: what System.Pane() shows
 EVENT_ID = "$EventId"  # NVARCHAR: a field of the payload, but one the scan makes and not the decoder
 BLOB_NAME = "$BlobName"  # NVARCHAR: the same, of an input of blobs
+EVENT_HUB = "$EventHub"  # RECORD: as EVENT_ID, of a message of a hub; made with its payload
+USER = "$User"  # RECORD: the properties its sender has set
 SUBSTREAM = "$substream"  # string: canonical text of the OVER key tuple, absent without OVER
+
+#: Fields of an event that no payload has, in lower case: level 1.0 reads names so.
+MADE_FIELDS = frozenset({EVENT_ID.lower(), BLOB_NAME.lower(), EVENT_HUB.lower(), USER.lower()})
 
 
 @cache

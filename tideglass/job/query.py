@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tideglass.connect.environment import resolved
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.connect.reference.database import SqlReference
 from tideglass.connect.reference.files import FileReference
@@ -187,7 +186,7 @@ def wait_for_end(query: StreamingQuery, committer: Committer) -> None:
     from tideglass.spark.task_times import QueryBooks
 
     reporter, profile, books = committer.reporter, committer.profile, QueryBooks(query)
-    input_of = {resolved(topic.topic, os.environ): name for name, topic in committer.job.topics.items()}
+    input_of = {topic.place(os.environ): name for name, topic in committer.job.topics.items()}
     looked_seconds = 0.0
 
     def follow() -> None:

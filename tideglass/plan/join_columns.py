@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tideglass.core.types import BLOB_NAME, EVENT_ID, ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP
+from tideglass.core.types import MADE_FIELDS, ORDER_COLUMNS, PAYLOAD, SUBSTREAM, SYSTEM_TIMESTAMP
 from tideglass.plan.expressions import (
     Expr,
     Literal,
@@ -142,7 +142,7 @@ def _columns(exprs: Sequence[Expr]) -> dict[str, Expr]:
         for part in walk(expr):
             match part:
                 case Path(base=Ref(name=name), keys=keys) if _is_payload(name) and (
-                    name not in whole or keys in ((EVENT_ID,), (BLOB_NAME,))  # which the payload itself lacks
+                    name not in whole or keys[0].lower() in MADE_FIELDS  # which the payload itself lacks
                 ):
                     found.setdefault(_field_name(name, keys), part)
                 case Ref(name=name) if name not in _OF_THE_PAIR and (not _is_payload(name) or name in whole):

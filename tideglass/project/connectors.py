@@ -129,8 +129,9 @@ def properties_key(type_: str) -> str:
     return type_.replace(" ", "") + "Properties"
 
 
-#: Makes what a file describes. Reports problems, or raises ProjectError.
-Make = Callable[[Described], _Made]
+#: Makes what a file describes. Reports problems, or raises ProjectError; None, after a note, where the file
+#: does not say enough for a live run.
+Make = Callable[[Described], _Made | None]
 
 
 def by_name(name: str) -> Make[Any]:
@@ -164,7 +165,7 @@ class Connectors(Generic[_Made]):
         return type_.casefold() in self.own or bool(_declared(self.group, type_))
 
     def make(self, described: Described) -> _Made | None:
-        """What the file describes; None after a reported problem."""
+        """What the file describes; None after a reported problem, or a note."""
         problems = described.problems
         before = len(problems.errors)
         try:
@@ -192,7 +193,7 @@ class Connectors(Generic[_Made]):
                 f"cannot be loaded from {declared[0].value}", self.what, type_, packages[0], error
             ) from error
 
-        def made(described: Described) -> _Made:
+        def made(described: Described) -> _Made | None:
             try:
                 return make(described)
             except ProjectError:

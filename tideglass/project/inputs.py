@@ -26,9 +26,8 @@ from tideglass.connect.formats.table import FORMATS, in_words
 from tideglass.connect.source import InputConnector
 from tideglass.core.bounds import ANYWHERE, Bounds
 from tideglass.core.types import ARRIVAL, PARTITION
-from tideglass.project.connectors import INPUT_GROUP, Connectors, Described, properties_key
+from tideglass.project.connectors import INPUT_GROUP, Connectors, Described, by_name, properties_key
 from tideglass.project.file_reader import NotNamed, Problems, named_path, read_object, text_of
-from tideglass.project.kafka import topic_input
 from tideglass.project.keys import INPUT, LOCAL_INPUT, SERIALIZATION, objects_in, warn_of_misspelt
 from tideglass.project.reference import ProjectSql, path_formats, sql_reference
 from tideglass.project.rest_spelling import tool_input
@@ -70,7 +69,14 @@ def _blob_reference(described: Described) -> BlobReference | None:
 
 #: The types of inputs that a live run reads.
 INPUTS: Connectors[InputConnector] = Connectors(
-    "input", INPUT_GROUP, {"kafka": topic_input, **dict.fromkeys(_BLOB_TYPES, _blob_input)}
+    "input",
+    INPUT_GROUP,
+    {
+        "kafka": by_name("kafka.topic_input"),
+        "event hub": by_name("event_hub.event_hub_input"),
+        "iot hub": by_name("event_hub.iot_hub_input"),
+        **dict.fromkeys(_BLOB_TYPES, _blob_input),
+    },
 )
 
 _DELIMITERS = {
@@ -215,7 +221,14 @@ def _read_live(content: Mapping[str, Any], name: str, file: Path, problems: Prob
     delimiter = delimiter_of(serialization.get("FieldDelimiter"), file, problems)
     described = Described(name, origin, content, delimiter, file, problems)
     if kind == "stream" and INPUTS.makes(origin):
-        return ProjectInput(name, kind, origin, live=INPUTS.make(described))
+        return ProjectInput(
+            name,
+            kind,
+            origin,
+            file_format=checked_format(serialization.get("Type"), file, problems),
+            delimiter=delimiter,
+            live=INPUTS.make(described),
+        )
     return ProjectInput(
         name,
         kind,

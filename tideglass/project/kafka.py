@@ -37,7 +37,7 @@ def topic_input(described: Described) -> TopicInput:
         own.text("Topic"),
         _format(described, formats_that("messages")),
         described.delimiter,
-        _schema(described),
+        avro_schema(described),
         "CreateTime" if stamp == "CreateTime" else "LogAppendTime",
         _starting(own),
         own.whole("MaxOffsetsPerTrigger", MOST_MESSAGES, least=1),
@@ -48,7 +48,7 @@ def topic_input(described: Described) -> TopicInput:
 def topic_output(described: Described) -> TopicOutput:
     """The topic an output file describes."""
     own = described.properties(*_COMMON, "KeyColumn", "PartitionColumn")
-    file_format, schema = _format(described, formats_that("encode")), _schema(described)
+    file_format, schema = _format(described, formats_that("encode")), avro_schema(described)
     if file_format == "avro" and schema is None:
         described.problems.error(described.file, 'writing Avro needs "SchemaFile" in "Serialization"')
     return TopicOutput(
@@ -74,7 +74,7 @@ def _format(described: Described, known: tuple[str, ...]) -> str:
     return described.format
 
 
-def _schema(described: Described) -> str | None:
+def avro_schema(described: Described) -> str | None:
     """The text of the Avro schema, once it is known to be JSON."""
     file, problems = described.file, described.problems
     serialization = objects_in(described.content.get("Serialization"))

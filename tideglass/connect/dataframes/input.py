@@ -20,11 +20,14 @@ from tideglass.connect.formats.arrival import arrival_ticks
 from tideglass.connect.formats.decoded import INVALID_DATA, LINE, Decoded, Refusals, column_name
 from tideglass.connect.formats.parquet import decode_parquet, value_column, wanted_columns
 from tideglass.connect.formats.payloads import Payload, decode_messages
+from tideglass.connect.kafka.hub_records import MESSAGE_COLUMNS, fields_of_messages, is_of_message
 from tideglass.core.arrays import Ints, Mask, pc
 from tideglass.core.columns import unify
+from tideglass.core.errors import InputError
 from tideglass.core.events import Chunk, Fields, Rejected
 from tideglass.core.ipc import from_bytes, to_bytes
 from tideglass.core.iso import flat
+from tideglass.core.time import format_ticks
 from tideglass.core.types import ARRIVAL, OFFSET, Type, field
 
 _HEADER = b"tideglass.chunk"
@@ -46,6 +49,7 @@ class FrameSpec:
     payload: the column that holds messages, each with one event or more; None: the columns are the event.
     metadata: of a message, names a query may use for other columns, each with its column.
     payload_as: how a message holds its events.
+    records: which records of metadata a message has (`kafka.hub_records`); empty: none.
     """
 
     name: str
@@ -55,6 +59,7 @@ class FrameSpec:
     payload: str | None = None
     metadata: tuple[tuple[str, str], ...] = ()
     payload_as: Payload = Payload()
+    records: str = ""
 
     def columns(self, names: tuple[str, ...], fields: Fields) -> list[str]:
         """The columns of the DataFrame that are needed at all."""
@@ -63,6 +68,8 @@ class FrameSpec:
             return list(dict.fromkeys((*wanted_columns(names, fields), *own)))
         asked = {path[0] for path in fields.paths}
         extra = [column for name, column in self.metadata if name in asked]
+        if any(is_of_message(path, self.records) for path in fields.paths):
+            extra += MESSAGE_COLUMNS
         return list(dict.fromkeys((self.payload, *extra, *own)))
 
 
@@ -181,6 +188,8 @@ def chunk_of_frame(rows: pa.Table, spec: FrameSpec, fields: Fields, level: str) 
         bytes_read = pc.sum(pc.binary_length(payloads)).as_py() or 0
     events = _Events(decoded.table, message_of, rows)
     events.add_metadata(spec.metadata, fields, level)
+    if any(is_of_message(path, spec.records) for path in fields.paths):
+        events.add_records(spec, fields, level)
     refusals = Refusals()
     events.add_arrival(spec.arrival, refusals)
     if spec.offset is not None:
@@ -220,6 +229,21 @@ class _Events:
                 place = self.table.column_names.index(column_name((name,)))
                 column_values = values.take(pa.array(self.places))
                 self.table = self.table.set_column(place, field(column_name((name,)), type_), column_values)
+
+    def add_records(self, spec: FrameSpec, fields: Fields, level: str) -> None:
+        """Fields the query asks for that are of the records of a hub's message."""
+        arrival, partition, offset = spec.arrival, spec.partition, spec.offset
+        if arrival is None or partition is None or offset is None:
+            raise InputError(f"the messages of {spec.name!r} have no time, partition or offset of a hub")
+        ticks = flat(pc.cast(self.rows[arrival], pa.timestamp("us"), safe=False)).cast(pa.int64())
+        arrived = [format_ticks(10 * (each or 0)) for each in ticks.to_pylist()]
+        texts, asked = fields_of_messages(self.rows, arrived, partition, offset, fields, spec.records)
+        found = decode_messages(texts, Payload(), asked, level)[0].table
+        for path in asked.paths:
+            name = column_name(path)
+            place = self.table.column_names.index(name)
+            values = found[name].take(pa.array(self.places))
+            self.table = self.table.set_column(place, found.schema.field(name), values)
 
     def add_arrival(self, source: str | None, refusals: Refusals) -> None:
         """`$arrival`, NULL without a source; an event whose row has no time is refused."""

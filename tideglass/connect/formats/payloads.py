@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 
 from tideglass.connect.formats.avro import decode_avro
+from tideglass.connect.formats.compressed_payloads import unpacked_payloads
 from tideglass.connect.formats.csv import decode_csv, read_header, row_bounds
 from tideglass.connect.formats.decoded import INVALID_HEADER, LINE, Decoded, Refusals, merge_rejected
 from tideglass.connect.formats.json.mixed import decode_payloads
@@ -26,12 +27,14 @@ class Payload:
 
     json: one, or several as a file would hold them. csv: a header, which every message has, and a row each.
     avro: one in plain Avro, by `avro_schema` (JSON text); without it an object container.
+    compression: of the message; `deflate` is with or without the frame of zlib.
     Raises InputError for a format that is not read from messages.
     """
 
     format: str = "json"
     delimiter: str = ","
     avro_schema: str | None = None
+    compression: Literal["none", "gzip", "deflate"] = "none"
 
     def __post_init__(self) -> None:
         known = formats_that("messages")
@@ -54,7 +57,12 @@ def decode_messages(
     concerns, not the first event.
     """
     decode = cast("DecodeMessages", function(FORMATS[payload.format].messages or ""))
-    return decode(payloads, payload, fields, level)
+    if payload.compression == "none":
+        return decode(payloads, payload, fields, level)
+    refusals = Refusals()
+    unpacked = unpacked_payloads(payloads, payload.compression, refusals)
+    decoded, message_of = decode(unpacked, payload, fields, level)
+    return Decoded(decoded.table, merge_rejected([*refusals.all(), *decoded.rejected])), message_of
 
 
 def json_messages(payloads: pa.Array, payload: Payload, fields: Fields, level: str) -> tuple[Decoded, Ints]:

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from tideglass.connect.environment import resolved
+from tideglass.connect.kafka.stand_in import at_stand_in, topic_at_stand_in
 from tideglass.connect.source import InputConnector
+from tideglass.core.types import ARRIVAL, EVENT_HUB, PARTITION
 
 if TYPE_CHECKING:
     from tideglass.storage import StoragePath
@@ -45,6 +48,9 @@ class TopicInput(InputConnector):
         run is to read to its end, else the latest.
     most_messages: of a batch.
     options: further ones of Spark's Kafka source.
+    records: which records of metadata the events have (`asa.md` 4.9): those of an event hub or of an IoT hub,
+        or none.
+    compression: of the payload of each message.
     """
 
     name: str
@@ -56,15 +62,37 @@ class TopicInput(InputConnector):
     arrival: Literal["LogAppendTime", "CreateTime"] = "LogAppendTime"
     starting: str | None = None
     most_messages: int = MOST_MESSAGES
-    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    records: Literal["", "EventHub", "IoTHub"] = ""
+    compression: Literal["none", "gzip", "deflate"] = "none"
 
     def as_topic(self) -> TopicInput:
         return self
 
+    @property
+    def known_columns(self) -> tuple[str, ...]:
+        return (PARTITION, ARRIVAL, EVENT_HUB) if self.records else (PARTITION,)
+
     def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """A topic is the same however it is reached: servers and options may change, and may be secret."""
-        left_out = ("name", "servers", "options", "most_messages", "starting")
-        return {name: value for name, value in asdict(self).items() if name not in left_out} | {"path": None}
+        left_out = ("name", "servers", "options", "most_messages", "starting", "records")
+        words = {name: value for name, value in asdict(self).items() if name not in left_out}
+        if self.compression == "none":  # as every topic was before there was another
+            del words["compression"]
+        return words | {"path": None}
+
+    def place(self, environment: Mapping[str, str]) -> str:
+        """The name of the topic on the broker that is spoken to. Raises ProjectError."""
+        servers = resolved(self.servers, environment)
+        return topic_at_stand_in(resolved(self.topic, environment), servers)
+
+    def connector_options(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """The brokers and `options` for Spark's connector, with what they refer to, secrets too.
+
+        Raises ProjectError for a variable that is not set, and for brokers nobody knows.
+        """
+        options = {"kafka.bootstrap.servers": self.servers, **self.options}
+        return at_stand_in({name: resolved(value, environment) for name, value in options.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tideglass.connect.dataframes.input import EVENTS_OF_A_MESSAGE
-from tideglass.connect.environment import resolved
 from tideglass.connect.kafka.topic import STARTING_OPTIONS, HeldPartition, TopicInput
 from tideglass.core.time import TICKS_PER_MILLISECOND
 from tideglass.ingress.idle_periods import IdlePeriod, first_reaching
@@ -138,9 +137,7 @@ def begin_topics(
             began = 0 if stop is None else stop.began.get(partition, 0)
             if held.earliest > began and _may_lack(held, from_ms, now_ticks // TICKS_PER_MILLISECOND):
                 oldest_ticks = None if held.oldest_ms is None else held.oldest_ms * TICKS_PER_MILLISECOND
-                lost = (
-                    f"topic {resolved(topic.topic, os.environ)!r} holds nothing before offset {held.earliest}"
-                )
+                lost = f"topic {topic.place(os.environ)!r} holds nothing before offset {held.earliest}"
                 missing.append(Missing(name, partition, from_ticks, oldest_ticks, lost))
     if not accept_partial:
         check_held(missing)

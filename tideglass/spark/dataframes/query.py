@@ -80,6 +80,7 @@ class FrameInput:
     payload: the column that holds messages of events; without it the columns are the event.
     metadata: names the query may use for other columns of such a message, each with its column.
     payload_as: how a message holds its events.
+    records: which records of metadata a message of a hub has; empty: none.
     """
 
     df: DataFrame
@@ -89,6 +90,7 @@ class FrameInput:
     payload: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
     payload_as: Payload = Payload()
+    records: str = ""
 
     @property
     def columns(self) -> tuple[str, ...] | None:
@@ -335,6 +337,7 @@ def _chunks(
         frame.payload,
         tuple(frame.metadata.items()),
         frame.payload_as,
+        frame.records,
     )
     columns = [fn.col("`" + c.replace("`", "``") + "`") for c in spec.columns(tuple(df.columns), fields)]
     level = topology.level

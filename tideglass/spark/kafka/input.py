@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from tideglass.connect.environment import resolved
 from tideglass.connect.formats.avro import checked_schema
 from tideglass.connect.formats.payloads import Payload
+from tideglass.connect.kafka.hub_records import is_of_message
 from tideglass.connect.kafka.topic import FETCHING, STARTING_OPTIONS, TopicInput
 from tideglass.core.errors import TideglassError
 from tideglass.spark.connector import CONNECTOR, JARS
@@ -92,16 +93,26 @@ def topic_input(
     them; the connector makes them for every message.
     Raises ProjectError for a variable of the environment that is not set.
     """
-    return kafka(
+    options = source_options(
+        declared, os.environ, offsets, finished=finished, limited=limited, headers=headers
+    )
+    found = kafka(
         spark,
-        resolved(declared.topic, os.environ),
-        resolved(declared.servers, os.environ),
+        declared.place(os.environ),
+        options["kafka.bootstrap.servers"],
         declared.format,
-        source_options(declared, os.environ, offsets, finished=finished, limited=limited, headers=headers),
+        options,
         create_time=declared.arrival == "CreateTime",
         delimiter=declared.delimiter,
         avro_schema=declared.avro_schema,
     )
+    payload_as = replace(found.payload_as, compression=declared.compression)
+    return replace(found, payload_as=payload_as, records=declared.records)
+
+
+def asks_for_headers(declared: TopicInput, paths: Iterable[tuple[str, ...]]) -> bool:
+    """Whether a query that asks for these fields of the events needs the headers of the messages."""
+    return any(path[0] == HEADERS or is_of_message(path, declared.records) for path in paths)
 
 
 def source_options(
@@ -114,25 +125,26 @@ def source_options(
     headers: bool,
 ) -> dict[str, str]:
     """The options of Spark's source for `topic_input`; the project's own options stay."""
-    topic = resolved(declared.topic, environment)
     options = {"includeHeaders": str(headers).lower()}
-    options |= starting_options(declared, topic, offsets, finished=finished)
+    options |= starting_options(declared, environment, offsets, finished=finished)
     if limited:
         options["maxOffsetsPerTrigger"] = str(declared.most_messages)
-    return {name: resolved(value, environment) for name, value in options.items()}
+    return options
 
 
 def starting_options(
-    declared: TopicInput, topic: str, offsets: Mapping[str, int] | None, *, finished: bool
+    declared: TopicInput,
+    environment: Mapping[str, str],
+    offsets: Mapping[str, int] | None,
+    *,
+    finished: bool,
 ) -> dict[str, str]:
     """The topic's options of Spark's source, and where it begins; `offsets` override them."""
+    options = declared.connector_options(environment)
     if offsets is None:
-        return {
-            "startingOffsets": declared.starting or ("earliest" if finished else "latest"),
-            **declared.options,
-        }
-    others = {name: value for name, value in declared.options.items() if name.lower() not in STARTING_OPTIONS}
-    return others | {"startingOffsets": json.dumps({topic: dict(offsets)})}
+        return {"startingOffsets": declared.starting or ("earliest" if finished else "latest"), **options}
+    others = {name: value for name, value in options.items() if name.lower() not in STARTING_OPTIONS}
+    return others | {"startingOffsets": json.dumps({declared.place(environment): dict(offsets)})}
 
 
 def messages_input(

@@ -9,7 +9,6 @@ from typing import Any, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from tideglass.connect.environment import resolved
 from tideglass.connect.kafka.topic import HeldPartition, TopicInput
 from tideglass.core.errors import InputError
 
@@ -25,7 +24,7 @@ def held_partitions(
     Raises InputError when the broker does not answer or has no such topic, ProjectError for a variable of
     the environment that is not set.
     """
-    topic = resolved(declared.topic, os.environ)
+    topic = declared.place(os.environ)
     jvm = cast("Any", spark)._jvm
     properties = jvm.java.util.Properties()
     for name, value in client_settings(declared, os.environ).items():
@@ -50,11 +49,8 @@ def client_settings(declared: TopicInput, environment: Mapping[str, str]) -> dic
     >>> client_settings(TopicInput("toll", "b:9092", "toll", options={"kafka.retries": "3", "x": "y"}), {})
     {'bootstrap.servers': 'b:9092', 'retries': '3'}
     """
-    settings = {"bootstrap.servers": resolved(declared.servers, environment)}
-    for name, value in declared.options.items():
-        if name.lower().startswith(_CLIENT):
-            settings[name[len(_CLIENT) :]] = resolved(value, environment)
-    return settings
+    options = declared.connector_options(environment).items()
+    return {name[len(_CLIENT) :]: value for name, value in options if name.lower().startswith(_CLIENT)}
 
 
 def _asked(jvm: Any, admin: Any, topic: str, from_ms: int | None) -> dict[int, HeldPartition]:

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 from tideglass.connect.environment import resolved
+from tideglass.connect.kafka.stand_in import at_stand_in
 from tideglass.core.ipc import from_bytes
 from tideglass.engine.messages import RECORDS_HEAD, Kind, Message
 
@@ -45,7 +46,7 @@ def write_records(
 
 
 def _write(messages: DataFrame, options: Mapping[str, str]) -> None:
-    resolved_options = {name: resolved(value, os.environ) for name, value in options.items()}
+    resolved_options = at_stand_in({name: resolved(value, os.environ) for name, value in options.items()})
     messages.select("body").mapInArrow(_records, _COLUMNS).write.format("kafka").options(
         **resolved_options
     ).save()

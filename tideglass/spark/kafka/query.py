@@ -28,7 +28,7 @@ from tideglass.spark.checkpoint import has_timers
 from tideglass.spark.dataframes.query import idles, ingress_numbers, ingressed
 from tideglass.spark.file_source import SourceJob
 from tideglass.spark.kafka.control_source import ControlJob, ControlSource
-from tideglass.spark.kafka.input import HEADERS, topic_input
+from tideglass.spark.kafka.input import asks_for_headers, topic_input
 from tideglass.spark.key_numbers import key_numbers
 from tideglass.spark.query import Commit, QueryOptions, configure, source_of, staged, write
 
@@ -81,7 +81,7 @@ def start_live(spark: SparkSession, job: LiveJob, options: QueryOptions, commit:
             job.offsets.get(name),
             finished=job.finished,
             limited=not job.ending,
-            headers=any(path[0] == HEADERS for path in job.topology.fields[name].paths),
+            headers=asks_for_headers(topic, job.topology.fields[name].paths),
         ).checked(name)
         for name, topic in job.topics.items()
     }
