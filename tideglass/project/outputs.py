@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tideglass.connect.formats.table import FORMATS
+from tideglass.connect.formats.table import FORMATS, formats_that
 from tideglass.connect.output import OutputConnector
 from tideglass.core.file_names import folder_name
 from tideglass.project.connectors import OUTPUT_GROUP, Connectors, Described, by_name, properties_key
@@ -67,7 +67,11 @@ def read_output(content: dict[str, Any], file: Path, problems: Problems) -> Proj
     if OUTPUTS.makes(origin):
         delimiter = delimiter_of(serialization.get("FieldDelimiter"), file, problems)
         described = Described(name, origin, content, delimiter, file, problems)
-        return ProjectOutput(name, origin, connector=OUTPUTS.make(described))
+        connector = OUTPUTS.make(described)
+        # Files stand in for topics as JSON, whatever their messages hold.
+        named = None if origin.lower() == "kafka" else str(serialization.get("Type") or "").strip().lower()
+        stands_in = named if named in formats_that("write") else "json"
+        return ProjectOutput(name, origin, stands_in, connector)
     file_format = checked_format(serialization.get("Type"), file, problems) or "json"
     problems.notice(
         file,

@@ -10,9 +10,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -74,6 +71,10 @@ def _asked(scope: str) -> EntraToken:
 
 
 def _of_application(scope: str) -> EntraToken:
+    import urllib.error
+    import urllib.parse
+    import urllib.request
+
     words = {
         "grant_type": "client_credentials",
         "client_id": os.environ[CLIENT],
