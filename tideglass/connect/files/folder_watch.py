@@ -44,6 +44,7 @@ class FolderWatch:
         self.looks = self.full_looks = 0
         self._root, self._pattern, self._finished = root, pattern, finished
         self._names: dict[str, list[tuple[int, int, str]]] = {}  # by partition, in reading order
+        self._changes = 0  # of what is listed
         self._quiet: tuple[int, Any] | None = None
         self._pause_seconds = SHORTEST_PAUSE_SECONDS
         self._next_look = self._next_full = float("-inf")
@@ -67,8 +68,8 @@ class FolderWatch:
         return [name for _, _, name in self._names.get(partition, ())]
 
     def is_quiet(self, position: object) -> bool:
-        """Whether there was nothing beyond `position` at the last look."""
-        return self._quiet == (self.looks, position)
+        """Whether there was nothing beyond `position`, and nothing has changed since."""
+        return self._quiet == (self._changes, position)
 
     def has_gained(self, position: object | None, now: Callable[[], float] = time.time) -> None:
         """Told after each look whether there was something to read, which decides when the next one is.
@@ -79,7 +80,7 @@ class FolderWatch:
         if position is None:
             self._pause_seconds, self._next_look = SHORTEST_PAUSE_SECONDS, float("-inf")
             return
-        self._quiet = (self.looks, position)
+        self._quiet = (self._changes, position)
         at = now()
         if not (self._root.is_local or self._finished) and (is_first or at >= self._next_look):
             self._next_look = at + self._pause_seconds
@@ -93,6 +94,7 @@ class FolderWatch:
         for name in self.listed.keys() - found.keys():
             self._forget(name)
         self._take(found)
+        self._changes += 1  # what was read is compared with what is there
         self.full_looks += 1
 
     def _look_at_present(self, at: float) -> None:
@@ -105,12 +107,14 @@ class FolderWatch:
         for name, status in found.items():
             before = self.listed.get(name)
             if before is not None and before.modified_ns == status.modified_ns:
+                self._changes += (before.size, before.version) != (status.size, status.version)
                 self.listed[name] = status
                 continue
             if before is not None:
                 self._forget(name)
             place = None if _is_hidden(name) else self._pattern.place_of(name)
             if place is not None:
+                self._changes += 1
                 self.listed[name] = status
                 insort(
                     self._names.setdefault(place.partition, []),
