@@ -36,6 +36,7 @@ from tideglass.cli import (
     why,
 )
 from tideglass.core.errors import TideglassError
+from tideglass.core.masking import mask_tracebacks
 
 app = typer.Typer(
     name="tideglass",
@@ -94,6 +95,7 @@ def options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends by SystemExit with the command's exit code."""
+    mask_tracebacks()
     argv = page.with_port(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in argv
     # Spark warns of every pandas 3 at each import, and would put that before the answer of a command.

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tideglass.core.masking import masked
+
 #: Characters shown of a line of the query, and of these before the piece a message is about.
 _SHOWN_CHARACTERS, _SHOWN_BEFORE = 110, 40
 
@@ -94,7 +96,13 @@ def _by_place(diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
 
 
 class TideglassError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of every error this package raises on purpose. As a text it holds no secret that is known here."""
+
+    def __str__(self) -> str:
+        return masked(super().__str__())
+
+    def __repr__(self) -> str:
+        return masked(super().__repr__())
 
 
 class QueryError(TideglassError):

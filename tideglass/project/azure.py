@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tideglass.connect.azure.secrets import input_secret, is_literal, output_secret, secret_reference
+from tideglass.core.masking import keep_secret
 from tideglass.project.connectors import Described
 
 
@@ -22,6 +23,7 @@ def secret_of_output(described: Described, value: object, key: str) -> str:
 def _noted(described: Described, value: object, key: str, variable: str) -> str:
     found = secret_reference(value, variable)
     if is_literal(found):
+        keep_secret(found)
         described.problems.notice(
             described.file,
             f'"{key}" holds a secret itself; better is "${{{variable}}}", which is looked up in the '

@@ -17,6 +17,7 @@ from typing import Any, cast
 from tideglass.connect.azure.endpoints import endpoint
 from tideglass.connect.environment import resolved
 from tideglass.core.errors import ProjectError
+from tideglass.core.masking import keep_secret
 
 #: The host that signs in; a stand-in for it answers at the same path.
 LOGIN_HOST = "login.microsoftonline.com"
@@ -93,7 +94,9 @@ def _of_application(scope: str) -> EntraToken:
             f"Entra ID refuses the application {os.environ[CLIENT]} ({error.code} from {url})\n"
             f"  hint: look at {TENANT}, {CLIENT} and {SECRET}"
         ) from error
-    return EntraToken(str(found["access_token"]), time.time() + float(found.get("expires_in", 3600)))
+    return EntraToken(
+        keep_secret(str(found["access_token"])), time.time() + float(found.get("expires_in", 3600))
+    )
 
 
 def _of_library(scope: str) -> EntraToken:
@@ -102,7 +105,7 @@ def _of_library(scope: str) -> EntraToken:
         found = credential(scope)
     except Exception as error:  # whatever that library's many ways raise
         raise ProjectError(f"no identity of Entra ID was found: {error}") from error
-    return EntraToken(found.token, float(found.expires_on))
+    return EntraToken(keep_secret(found.token), float(found.expires_on))
 
 
 def _credential() -> Callable[[str], Any]:

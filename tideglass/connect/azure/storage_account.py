@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tideglass.connect.azure.endpoints import endpoint
-from tideglass.connect.environment import resolved
+from tideglass.connect.environment import resolved_secret
 from tideglass.core.errors import ProjectError
 from tideglass.storage import StoragePath, storage_path
 
@@ -71,7 +71,7 @@ class StorageAccount:
 
     def _resolved_key(self) -> str | None:
         try:
-            return resolved(self.key, os.environ, f"the storage account {self.name!r}")
+            return resolved_secret(self.key, os.environ, f"the storage account {self.name!r}")
         except ProjectError:
             if self.key_is_optional:
                 return None

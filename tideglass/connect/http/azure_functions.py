@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from tideglass.connect.azure.endpoints import endpoint
-from tideglass.connect.environment import resolved
+from tideglass.connect.environment import resolved_secret
 from tideglass.connect.http.sending import AcceptedRows, OutgoingRow, RequestLimits, send
 from tideglass.connect.output import Batch, OutputConnector
 from tideglass.core.errors import OutputError
@@ -101,7 +101,7 @@ class AzureFunctionOutput(OutputConnector):
         headers = {"Content-Type": "application/json"}
         if digest:
             headers["Idempotency-Key"] = digest
-        key = resolved(self.key, os.environ, f"the output {self.name!r}")
+        key = resolved_secret(self.key, os.environ, f"the output {self.name!r}")
         if key:
             headers["x-functions-key"] = key
         answer = post(self.url, body, headers, TIMEOUT_SECONDS)

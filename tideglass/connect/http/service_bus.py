@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 from tideglass.connect.azure.endpoints import endpoint
-from tideglass.connect.environment import resolved
+from tideglass.connect.environment import resolved_secret
 from tideglass.connect.http.sending import AcceptedRows, OutgoingRow, RequestLimits, send
 from tideglass.connect.output import Batch, OutputConnector
 from tideglass.connect.refused_rows import RefusalKind, RefusedRow, RowsRefused
 from tideglass.core.errors import OutputError, OutputUnavailable
+from tideglass.core.masking import keep_secret
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -200,7 +201,7 @@ class ServiceBusOutput(OutputConnector):
             from tideglass.connect.http.client import bearer
 
             return bearer("https://servicebus.azure.net/.default")
-        key = resolved(self.key, os.environ, f"the output {self.name!r}")
+        key = resolved_secret(self.key, os.environ, f"the output {self.name!r}")
         return sas_token(
             f"https://{self.host}/{self.entity}", self.policy, key, int(time.time()) + _TOKEN_SECONDS
         )
@@ -214,7 +215,7 @@ def sas_token(uri: str, policy: str, key: str, expires_seconds: int) -> str:
     """
     target = quote_plus(uri.lower())
     digest = hmac.new(key.encode(), f"{target}\n{expires_seconds}".encode(), hashlib.sha256).digest()
-    signature = quote_plus(base64.b64encode(digest))
+    signature = quote_plus(keep_secret(base64.b64encode(digest).decode()))
     return f"SharedAccessSignature sr={target}&sig={signature}&se={expires_seconds}&skn={quote_plus(policy)}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from tideglass.core.masking import masked
 from tideglass.job.report.batch_times import utc_milliseconds_text
 from tideglass.job.report.status import ErrorStatus, OutputStatus
 
@@ -113,7 +114,7 @@ class OutputCalls:
             alive=False,
             calls=known.calls + 1,
             failed_calls=known.failed_calls + 1,
-            last_error=error[:_MOST_CHARACTERS],
+            last_error=masked(error)[:_MOST_CHARACTERS],
             seconds=known.seconds + seconds,
         )
 

@@ -18,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import TypeAlias
 
 from tideglass.core.errors import StorageError
+from tideglass.core.masking import masked
 from tideglass.core.time import BEFORE_ALL_TICKS, TICKS_PER_SECOND, format_ticks
 from tideglass.ingress.reports import ReaderReport
 from tideglass.job.directory import AT_ONCE, JobDirectory
@@ -94,7 +95,7 @@ class Reporter:
         self._state = JobState.FAILED if how is Ended.FAILED else JobState.STOPPED
         shown_error = self._error_text(error) if how is Ended.FAILED else None
         if self.view is not None and how is Ended.FAILED:
-            self.view.outputs.run_failed(str(error))
+            self.view.outputs.run_failed(masked(str(error)))
         with suppress(OSError, StorageError):  # it is for people, and what ended the run is to be heard
             self._write(shown_error, Mark.END)
         if self.lost:
@@ -117,7 +118,7 @@ class Reporter:
 
     def _error_text(self, error: BaseException | None) -> str:
         """What a run that failed says; first of all whether Linux has killed a process of it for memory."""
-        text, killed = str(error), killed_for_memory() - self._killed_before
+        text, killed = masked(str(error)), killed_for_memory() - self._killed_before
         if killed > 0:
             limit = f"{memory_limit_bytes() / 1e6:,.0f} MB"
             text = f"out of memory: Linux has ended {killed} of its processes at the limit of {limit}\n{text}"
