@@ -55,6 +55,7 @@ MAY_USE = {
     "httpx": {"connect"},
     "lark": {"lang"},
     "adbc_driver_postgresql": {"connect"},
+    "azure": {"connect"},
     "deltalake": {"connect"},
     "pymssql": {"connect"},
     "typer": {"cli"},

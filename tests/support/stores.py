@@ -49,10 +49,10 @@ def azurite(folder: Path) -> Generator[StoreOnThisMachine]:
         package = fetched("azurite", AZURITE_VERSION)
     except (OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"AZURE STORAGE IS NOT TESTED: azurite cannot be had: {getattr(error, 'stderr', error)}")
-    port = _free_port()
+    port = free_port()
     script = str(package / "dist" / "src" / "blob" / "main.js")
     arguments = ("--location", str(folder), "--blobPort", str(port), "--skipApiVersionCheck", "--silent")
-    with _running(node_command("node", script, *arguments), port):
+    with running_server(node_command("node", script, *arguments), port):
         container = _container(port)
         _make_container(port, container)
         yield StoreOnThisMachine(
@@ -67,9 +67,9 @@ def azurite(folder: Path) -> Generator[StoreOnThisMachine]:
 @contextmanager
 def s3_server() -> Generator[StoreOnThisMachine]:
     """moto's server with one bucket."""
-    port = _free_port()
+    port = free_port()
     script = "import sys; from moto.server import main; main(sys.argv[1:])"
-    with _running([sys.executable, "-c", script, "-H", "127.0.0.1", "-p", str(port)], port):
+    with running_server([sys.executable, "-c", script, "-H", "127.0.0.1", "-p", str(port)], port):
         container = _container(port)
         request = urllib.request.Request(f"http://127.0.0.1:{port}/{container}", method="PUT")
         urllib.request.urlopen(request, timeout=10).close()
@@ -85,7 +85,7 @@ def s3_server() -> Generator[StoreOnThisMachine]:
 
 
 @contextmanager
-def _running(command: list[str], port: int) -> Generator[None]:
+def running_server(command: list[str], port: int) -> Generator[None]:
     # A file and no pipe: a server that logs its requests would wait for somebody to read them.
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
@@ -108,7 +108,7 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

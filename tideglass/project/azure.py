@@ -1,10 +1,33 @@
-"""Secrets in the files of a project that describe services of Azure."""
+"""What a project's files of services of Azure have in common: blocks of keys, and secrets in them."""
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 from tideglass.connect.azure.secrets import input_secret, is_literal, output_secret, secret_reference
 from tideglass.core.masking import keep_secret
-from tideglass.project.connectors import Described
+from tideglass.project.connectors import Described, Properties
+from tideglass.project.file_reader import json_kind
+from tideglass.project.keys import canonical, warn_of_misspelt
+
+
+def block(described: Described, key: str, known: tuple[str, ...]) -> Properties:
+    """The block under a key, in one spelling. Reports one that is missing, warns of misspelt keys."""
+    value = next(
+        (each for name, each in described.content.items() if name.casefold() == key.casefold()), None
+    )
+    if not isinstance(value, dict):
+        described.problems.error(
+            described.file, f'"{key}" is {json_kind(value)} where an object {{...}} is expected'
+        )
+        return Properties({}, described.file, described.problems)
+    values = {
+        name: each
+        for name, each in canonical(cast("dict[str, Any]", value), known).items()
+        if each is not None
+    }
+    warn_of_misspelt(values, known, described.file, described.problems)
+    return Properties(values, described.file, described.problems)
 
 
 def secret_of_input(described: Described, value: object, key: str) -> str:

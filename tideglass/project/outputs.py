@@ -28,6 +28,9 @@ OUTPUTS: Connectors[OutputConnector] = Connectors(
     {
         "kafka": by_name("kafka.topic_output"),
         "delta lake": by_name("delta.delta_table"),
+        "documentdb": by_name("cosmos.cosmos_output"),
+        "cosmos db": by_name("cosmos.cosmos_output"),
+        "azure cosmos db": by_name("cosmos.cosmos_output"),
         "service bus queue": by_name("service_outputs.queue_output"),
         "service bus topic": by_name("service_outputs.topic_of_service_bus"),
         "azure function": by_name("service_outputs.function_output"),

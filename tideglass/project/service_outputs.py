@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import cast
 
 from tideglass.connect.http.azure_functions import MOST_BYTES as FUNCTION_BYTES
 from tideglass.connect.http.azure_functions import MOST_ROWS as FUNCTION_ROWS
@@ -31,10 +31,9 @@ from tideglass.connect.http.service_bus import (
     ServiceBusOutput,
 )
 from tideglass.connect.refused_output import RefusedOutput
-from tideglass.project.azure import secret_of_output
+from tideglass.project.azure import block, secret_of_output
 from tideglass.project.connectors import Described, Properties
-from tideglass.project.file_reader import json_kind
-from tideglass.project.keys import canonical, objects_in, warn_of_misspelt
+from tideglass.project.keys import canonical, objects_in
 
 _FUNCTION = ("FunctionAppName", "FunctionName", "ApiKey", "MaxBatchCount", "MaxBatchSize", "RowIdColumn")
 _MESSAGES = (
@@ -48,7 +47,7 @@ _LARGEST_MESSAGE = 1 << 20
 
 def function_output(described: Described) -> AzureFunctionOutput:
     """The function an output file describes."""
-    own = _block(described, "AzureFunctionProperties", _FUNCTION)
+    own = block(described, "AzureFunctionProperties", _FUNCTION)
     limits = RequestLimits(
         own.whole("MaxBatchCount", FUNCTION_ROWS, least=1), own.whole("MaxBatchSize", FUNCTION_BYTES, least=3)
     )
@@ -74,7 +73,7 @@ def topic_of_service_bus(described: Described) -> ServiceBusOutput:
 
 def table_of_data_explorer(described: Described) -> DataExplorerOutput:
     """The table an output file describes."""
-    own = _block(described, "AzureDataExplorerProperties", _TABLE)
+    own = block(described, "AzureDataExplorerProperties", _TABLE)
     host = own.text("Cluster").removeprefix("https://").rstrip("/")
     if "/" in host or ":" in host:
         described.problems.error(
@@ -97,7 +96,7 @@ def power_bi(described: Described) -> RefusedOutput:
 
 
 def _messages(described: Described, kind: str, entity: str) -> ServiceBusOutput:
-    own = _block(described, f"ServiceBus{kind.title()}Properties", _MESSAGES)
+    own = block(described, f"ServiceBus{kind.title()}Properties", _MESSAGES)
     file_format = described.format
     if file_format not in ("json", "csv"):
         described.problems.error(
@@ -126,25 +125,6 @@ def _messages(described: Described, kind: str, entity: str) -> ServiceBusOutput:
         _system_columns(own),
         RequestLimits(MESSAGE_ROWS, most_bytes),
     )
-
-
-def _block(described: Described, key: str, known: tuple[str, ...]) -> Properties:
-    """The block under a key, in one spelling. Reports one that is missing, warns of misspelt keys."""
-    value = next(
-        (each for name, each in described.content.items() if name.casefold() == key.casefold()), None
-    )
-    if not isinstance(value, dict):
-        described.problems.error(
-            described.file, f'"{key}" is {json_kind(value)} where an object {{...}} is expected'
-        )
-        return Properties({}, described.file, described.problems)
-    values = {
-        name: each
-        for name, each in canonical(cast("dict[str, Any]", value), known).items()
-        if each is not None
-    }
-    warn_of_misspelt(values, known, described.file, described.problems)
-    return Properties(values, described.file, described.problems)
 
 
 def _columns(own: Properties) -> tuple[str, ...]:
