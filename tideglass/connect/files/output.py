@@ -12,12 +12,9 @@ wholly or not at all, and then deleted (`docs/decisions/0038`).
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
 import uuid
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 
@@ -25,6 +22,14 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from tideglass.connect.files.batch_records import BatchRecords
+from tideglass.connect.files.staging import (
+    STAGING,
+    file_prefix,
+    part_name,
+    publish_file,
+    remove_file,
+    staged_file,
+)
 from tideglass.connect.formats.layout import csv_bytes, parquet_table
 from tideglass.connect.formats.table import FORMATS, formats_that, function
 from tideglass.connect.output import Batch, OutputConnector
@@ -37,16 +42,12 @@ from tideglass.core.iso import flat, string_buffers
 from tideglass.core.json_rows import json_lines
 from tideglass.storage import StoragePath, storage_path
 
-STAGING = "_staging"
-
 _Item = TypeVar("_Item")
 
 #: Writes rows to a file: rows, delimiter of CSV, the file.
 Write: TypeAlias = Callable[[pa.Table, str, BinaryIO], None]
 
 _ROWS = 1 << 17  # made into text at once: tens of megabytes, far below the 2 GB a column can hold
-#: Of a sender in the name of a file: batch, generation, digest and attempt stand beside it.
-_MOST_CHARACTERS = 120
 
 #: Generation, which the first one leaves out, and number in the name of a file.
 _BATCH = re.compile(r"part-(?:g(\d{4,})-)?(\d{8,})-")
@@ -112,7 +113,7 @@ class FileOutput(OutputConnector):
         self._at_once(publish_file, moves)
         current = {final.name for _, final in moves}
         others = [file for file in self.path.glob(f"{prefix}*") if file.name not in current]
-        self._at_once(_remove, [*others, *staging.glob("*")])
+        self._at_once(remove_file, [*others, *staging.glob("*")])
         if self.path.is_local and self.path.is_dir():
             sync_folder(self.path.local)
         return ()
@@ -127,7 +128,7 @@ class FileOutput(OutputConnector):
         )
         matches = [(file, named.match(file.name)) for file in self.path.glob("part-*")]
         later = [file for file, found in matches if found is not None and int(found[1]) > after.number]
-        self._at_once(_remove, later)
+        self._at_once(remove_file, later)
         BatchRecords(self.path).withdraw(after)
 
     def identity(self, directory: StoragePath) -> Mapping[str, Any]:
@@ -151,35 +152,11 @@ class FileOutput(OutputConnector):
         if staging.is_local and staging.local.is_symlink():  # files it leads to are not ours to remove
             staging.local.unlink()
         written = self.path.glob("part-*") if rows else ()
-        self._at_once(_remove, [*written, *staging.glob("*")])
+        self._at_once(remove_file, [*written, *staging.glob("*")])
 
     def _at_once(self, call: Callable[[_Item], None], items: Sequence[_Item]) -> None:
         """A disk takes one after the other in less time than threads take to start."""
         at_once(call, items, 1 if self.path.is_local else MOST_AT_ONCE)
-
-
-def file_prefix(batch: Batch) -> str:
-    """How the names of the files of a batch begin.
-
-    >>> file_prefix(Batch(1, 7)), file_prefix(Batch(2, 7))
-    ('part-00000007-', 'part-g0002-00000007-')
-    """
-    generation = "" if batch.generation == 1 else f"g{batch.generation:04d}-"
-    return f"part-{generation}{batch.number:08d}-"
-
-
-def part_name(sender: str) -> str:
-    """A sender's name as part of a file name, another for each sender.
-
-    >>> part_name("toll/3"), part_name("stage 1 key group 0"), part_name("toll/gate 3")
-    ('toll-3', 'stage-1-key-group-0', 'toll-gate-3-d1ba67be46482b3b')
-    """
-    plain = re.sub(r"[^A-Za-z0-9]+", "-", sender)
-    known = re.fullmatch(r"[A-Za-z0-9]+/[A-Za-z0-9]+|stage \d+ key group \d+", sender)
-    if known and len(plain) <= _MOST_CHARACTERS:
-        return plain
-    digest = hashlib.sha256(sender.encode(errors="surrogatepass")).hexdigest()
-    return f"{plain[:_MOST_CHARACTERS]}-{digest[:16]}"
 
 
 def write_json(table: pa.Table, delimiter: str, file: BinaryIO) -> None:
@@ -199,34 +176,3 @@ def _ended_lines(table: pa.Table) -> Any:
     """One line per row; with its end joined to each, the lines are the bytes of the column."""
     ended = flat(pc.binary_join_element_wise(json_lines(table), "", "\n"))
     return memoryview(cast("Any", ended.buffers()[2]))[: int(string_buffers(ended)[0][-1])]
-
-
-@contextmanager
-def staged_file(temporary: StoragePath) -> Generator[BinaryIO]:
-    """A file to write to; on a disk its content is durable then, and its name once it is published."""
-    if not temporary.is_local:
-        with temporary.replacing() as file:
-            yield file
-        return
-    temporary.parent.mkdir()
-    with temporary.local.open("wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _remove(file: StoragePath) -> None:
-    file.unlink(missing_ok=True)
-
-
-def publish_file(staged: tuple[StoragePath, StoragePath]) -> None:
-    """Give a staged file its final name."""
-    temporary, final = staged
-    try:
-        if temporary.is_local:
-            os.replace(temporary, final)  # the folder is synced once for all files of the batch
-        else:
-            temporary.move(final)
-    except FileNotFoundError as error:
-        if not final.exists():  # else this commit is repeated, and had got this far
-            raise OutputError(f"{temporary} was staged, but is gone; run the batch again") from error

@@ -14,48 +14,32 @@ in `advance` from the records and the watermark alone, so a batch that is run ag
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar, cast
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tideglass.connect.azure.storage_account import StorageAccount
-from tideglass.connect.files.batch_records import HELD, BatchRecord, BatchRecords, HeldPiece
 from tideglass.connect.files.folder_pattern import FolderPattern
-from tideglass.connect.files.output import STAGING, file_prefix, part_name, publish_file, staged_file
-from tideglass.connect.files.row_pieces import MOST_ROWS, RowFiles
-from tideglass.connect.formats.layout import spread
+from tideglass.connect.files.staging import STAGING, file_prefix, publish_file, remove_file
 from tideglass.connect.formats.table import formats_that
 from tideglass.connect.output import Batch, OutputConnector
-from tideglass.connect.spec import path_seen_from
-from tideglass.core.arrays import pc
 from tideglass.core.at_once import MOST_AT_ONCE, at_once
 from tideglass.core.durable import make_folder, sync_folder
 from tideglass.core.errors import OutputError, OutputUnavailable, StorageError
-from tideglass.core.iso import flat
 from tideglass.core.time import AFTER_ALL_TICKS, BEFORE_ALL_TICKS
-from tideglass.core.types import PAYLOAD, SYSTEM_TIMESTAMP, TYPE_OF_TAG, Type, types_of
 from tideglass.storage import StoragePath, storage_path
+
+if TYPE_CHECKING:  # a project is read without Arrow, and without what codes documents
+    import pyarrow as pa
+
+    from tideglass.connect.files.batch_records import BatchRecord, BatchRecords, HeldPiece
+    from tideglass.connect.files.row_pieces import RowFiles
 
 _Item = TypeVar("_Item")
 
-#: What a task says of a file it has staged.
-_STAGED = pa.schema(
-    [
-        ("temporary", pa.string()),
-        ("part", pa.string()),
-        ("folder", pa.string()),
-        ("rows", pa.int64()),
-        ("columns", pa.string()),
-        ("end_ticks", pa.int64()),
-    ]
-)
 _OF_A_BATCH = re.compile(r"part-(?:g(\d{4,})-)?\d{8,}-")
-_NOT_NAMES = (Type.DATETIME, Type.RECORD, Type.ARRAY)
 #: What the store's own messages say of what may pass.
 _MAY_PASS = ("[STORAGE_FAILED]", "[STORAGE_BUSY]")
 
@@ -123,88 +107,15 @@ class PartitionedFileOutput(OutputConnector):
                     f"pattern {self.pattern.text!r} lasts: one {self.pattern.unit}"
                 )
 
-    # ------------------------------------------------------------ in the tasks
-
     def stage(self, rows: pa.Table, sender: str) -> pa.Table:
         """Write the rows of each folder where no reader sees them yet.
 
         Raises OutputError for a column of the pattern that is not there or cannot name a folder, and where
         nothing can be written.
         """
-        part = part_name(sender)
-        found: list[dict[str, Any]] = []
-        if rows.num_rows:
-            times_ticks = flat(rows[SYSTEM_TIMESTAMP])
-            kept = rows.select([each for each in rows.column_names if each == PAYLOAD or each[0] != "$"])
-            values = self._names_of(rows)
-            for folder, time_ticks, places in self.pattern.folders(times_ticks, values):
-                several = places if len(places) < rows.num_rows else None
-                own = kept if several is None else kept.take(several)
-                temporary = self.path / STAGING / f"{part}-{uuid.uuid4().hex[:12]}.{self.format}"
-                columns = self._write(own, temporary)
-                found.append(
-                    {
-                        "temporary": temporary.name,
-                        "part": part,
-                        "folder": folder,
-                        "rows": own.num_rows,
-                        "columns": columns,
-                        "end_ticks": self.pattern.partition_end_ticks(time_ticks),
-                    }
-                )
-        return pa.Table.from_pylist(found, _STAGED)
+        from tideglass.connect.files.row_folders import stage_rows
 
-    def _write(self, rows: pa.Table, temporary: StoragePath) -> str:
-        try:
-            with staged_file(temporary) as file:
-                if self.waiting is not None:
-                    return self._files.write_piece(rows, file)
-                self._files.write(rows, file)
-                return ""
-        except OSError as error:
-            raise OutputError(
-                f"the output {self.name!r} cannot be written to {self.path}: {error}"
-            ) from error
-
-    def _names_of(self, rows: pa.Table) -> pa.Array | None:
-        """The texts of the pattern's column; None for a pattern without one."""
-        wanted = self.pattern.column
-        if wanted is None:
-            return None
-        listed = [each for each in rows.column_names if not each.startswith("$")]
-        table = rows if _among(listed, wanted) or PAYLOAD not in rows.column_names else spread(rows)
-        name = _among([each for each in table.column_names if not each.startswith("$")], wanted)
-        if name is None and PAYLOAD not in rows.column_names:
-            raise OutputError(
-                f"the path pattern of the output {self.name!r} names the column {wanted!r}, which its rows "
-                f"do not have; they have {', '.join(listed)}"
-            )
-        if name is None:  # events of any shape, none of which has it
-            return pa.nulls(rows.num_rows, pa.string())
-        return self._texts(flat(table[name]), types_of(table)[name], name)
-
-    def _texts(self, column: pa.Array, type_: Type, name: str) -> pa.Array:
-        found = {type_}
-        if type_ is Type.VARIANT:
-            tags = cast(
-                "list[str]", pc.unique(pc.drop_null(pc.utf8_slice_codeunits(column, 0, 1))).to_pylist()
-            )
-            found = {TYPE_OF_TAG[each] for each in tags}
-        if wrong := [each for each in found if each in _NOT_NAMES]:
-            raise OutputError(
-                f"the path pattern of the output {self.name!r} names the column {name!r}, which holds a "
-                f"value of the type {wrong[0].value}; a folder is named by a text, a number or a bit"
-                "\n  hint: CAST it in the query"
-            )
-        match type_:
-            case Type.NVARCHAR:
-                return column
-            case Type.VARIANT:
-                return pa.array([_text_of_variant(each) for each in column.to_pylist()], pa.string())
-            case _:
-                return pa.array([_text_of(each) for each in column.to_pylist()], pa.string())
-
-    # ------------------------------------------------------------ on the driver
+        return stage_rows(self, rows, sender)
 
     def prepare(self) -> None:
         """Look into the folder. Raises OutputError where the store lets nobody in, or has no container."""
@@ -221,6 +132,8 @@ class PartitionedFileOutput(OutputConnector):
 
         Raises OutputError if a staged file is gone, OutputUnavailable where the store does not answer.
         """
+        from tideglass.connect.files.batch_records import HELD, BatchRecord
+
         with self._unavailable():
             found = [row for table in staged for row in table.to_pylist()]
             previous, old = self._previous(batch), self._records.of(batch)
@@ -244,7 +157,7 @@ class PartitionedFileOutput(OutputConnector):
             self._make_folders([final.parent for _, final in moves])
             self._at_once(publish_file, moves)
             self._sync([final.parent for _, final in moves])
-            self._at_once(_remove, [*(self.path / STAGING).glob("*")])
+            self._at_once(remove_file, [*(self.path / STAGING).glob("*")])
         return ()
 
     def advance(self, batch: Batch, watermark_ticks: int) -> None:
@@ -259,6 +172,8 @@ class PartitionedFileOutput(OutputConnector):
         self._release(batch, AFTER_ALL_TICKS)
 
     def _release(self, batch: Batch, watermark_ticks: int) -> None:
+        from tideglass.connect.files.batch_records import BatchRecord
+
         waiting = self.waiting
         if waiting is None:
             return
@@ -316,18 +231,22 @@ class PartitionedFileOutput(OutputConnector):
         return found.held
 
     def _piece(self, batch: Batch, number: int, row: Mapping[str, Any]) -> HeldPiece:
+        from tideglass.connect.files.batch_records import HeldPiece
+
         name = f"{file_prefix(batch)}{row['part']}-{number}.{self.format}"
         return HeldPiece(name, row["folder"], row["rows"], row["columns"], row["end_ticks"])
 
     def _files_of(self, pieces: Sequence[HeldPiece]) -> list[list[HeldPiece]]:
         """Which pieces of a folder make which file."""
+        from tideglass.connect.files.row_pieces import MOST_ROWS
+
         files: list[list[HeldPiece]] = []
         for each in pieces:
             last = files[-1] if files else []
             full = (
                 self.format not in ("json", "csv") and sum(own.rows for own in last) + each.rows > MOST_ROWS
             )
-            if last and not full and self._files.joins([own.columns for own in last], each.columns):
+            if last and not full and self.files.joins([own.columns for own in last], each.columns):
                 last.append(each)
             else:
                 files.append([each])
@@ -337,11 +256,11 @@ class PartitionedFileOutput(OutputConnector):
         """Write a file of rows that have waited."""
         opened = [(each.columns, partial(self._open, each)) for each in pieces]
         with (self.path / name).replacing() as file:
-            self._files.join(opened, file)
+            self.files.join(opened, file)
 
     def _open(self, piece: HeldPiece) -> Any:
         try:
-            return (self.path / HELD / piece.file).open()
+            return (self._held(piece)).open()
         except FileNotFoundError as error:
             raise OutputError(
                 f"rows that wait for the output {self.name!r} are gone: {error}\n"
@@ -355,7 +274,7 @@ class PartitionedFileOutput(OutputConnector):
             for file in (self.path / folder if folder else self.path).glob("part-*"):
                 generation = generation_of(file.name)
                 if generation is not None and generation < first:
-                    _remove(file)
+                    remove_file(file)
 
     def _remove_shown(self, previous: BatchRecord | None) -> None:
         """Remove waiting rows that the batch before has made visible: it is committed by now."""
@@ -364,20 +283,29 @@ class PartitionedFileOutput(OutputConnector):
         earlier = self._records.before(previous.batch)
         held = {each.file for each in previous.held}
         pieces = (*(() if earlier is None else earlier.held), *previous.added)
-        self._at_once(_remove, [self.path / HELD / each.file for each in pieces if each.file not in held])
+        self._at_once(remove_file, [self._held(each) for each in pieces if each.file not in held])
+
+    def _held(self, piece: HeldPiece) -> StoragePath:
+        from tideglass.connect.files.batch_records import HELD
+
+        return self.path / HELD / piece.file
 
     def _forget_attempt(self, old: BatchRecord | None, record: BatchRecord) -> None:
         """Remove what an earlier attempt of the batch has made and this one does not make again."""
         if old is not None:
             self._records.remove(each for each in old.files if each not in record.files)
             added = {each.file for each in record.added}
-            self._records.remove(f"{HELD}/{each.file}" for each in old.added if each.file not in added)
+            for each in old.added:
+                if each.file not in added:
+                    remove_file(self._held(each))
 
     def withdraw(self, after: Batch) -> None:
         self._records.withdraw(after)
 
     def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         """A project that is moved as a whole, its job directory inside, is the same."""
+        from tideglass.connect.spec import path_seen_from
+
         return {
             "path": path_seen_from(directory, self.path),
             "pattern": self.pattern.text,
@@ -413,22 +341,25 @@ class PartitionedFileOutput(OutputConnector):
         staging = self.path / STAGING
         if staging.is_local and staging.local.is_symlink():  # files it leads to are not ours to remove
             staging.local.unlink()
-        self._at_once(_remove, [*staging.glob("*")])
+        self._at_once(remove_file, [*staging.glob("*")])
         if not rows:
             self._records.remove_orphans()
             return
         listed = (self.path / each.name for each in self.path.list(recursive=True) if not each.is_folder)
-        self._at_once(_remove, [each for each in listed if generation_of(each.name) is not None])
+        self._at_once(remove_file, [each for each in listed if generation_of(each.name) is not None])
         self._records.forget()
-
-    # ------------------------------------------------------------ with what
 
     @property
     def _records(self) -> BatchRecords:
+        from tideglass.connect.files.batch_records import BatchRecords
+
         return BatchRecords(self.path)
 
     @property
-    def _files(self) -> RowFiles:
+    def files(self) -> RowFiles:
+        """How its files are written."""
+        from tideglass.connect.files.row_pieces import RowFiles
+
         return RowFiles(self.format, self.delimiter, self.array)
 
     def _make_folders(self, folders: Sequence[StoragePath]) -> None:
@@ -482,29 +413,3 @@ def _is_due(waiting: Waiting, pieces: Sequence[HeldPiece], watermark_ticks: int)
 
 def _below(folder: str) -> str:
     return f"{folder}/" if folder else ""
-
-
-def _among(names: Sequence[str], wanted: str) -> str | None:
-    """The name that is meant: the same one, else the first that differs in case."""
-    same = [each for each in names if each.casefold() == wanted.casefold()]
-    return wanted if wanted in same else next(iter(same), None)
-
-
-def _text_of(value: Any) -> str | None:
-    match value:
-        case None:
-            return None
-        case bool():
-            return "true" if value else "false"
-        case _:
-            return str(value)
-
-
-def _text_of_variant(tagged: str | None) -> str | None:
-    if tagged is None:
-        return None
-    return tagged[1:] if tagged[0] != "b" else _text_of(tagged[1:] == "1")
-
-
-def _remove(file: StoragePath) -> None:
-    file.unlink(missing_ok=True)
