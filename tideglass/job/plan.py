@@ -14,6 +14,7 @@ from typing import TypeVar
 from tideglass.bind.catalog import InputInfo, metadata_in
 from tideglass.compile import bind_query
 from tideglass.connect.files.input import FileInput
+from tideglass.connect.files.partitioned_output import PartitionedFileOutput
 from tideglass.connect.formats.table import format_of
 from tideglass.connect.output import OutputConnector
 from tideglass.connect.reference.pattern import is_pattern
@@ -27,6 +28,7 @@ from tideglass.job.arrival_warnings import arrival_warnings
 from tideglass.job.directory import JobDirectory
 from tideglass.job.options import JobPlan, RunOptions
 from tideglass.job.start.manifest import read_manifest
+from tideglass.plan.topology import Topology
 from tideglass.project.input_option import InputOption, hint_of_path
 from tideglass.project.inputs import OUTSIDE, ProjectInput
 from tideglass.project.outputs import local_output
@@ -72,6 +74,7 @@ def plan_job(
     compiled = query.place(settings, _key_groups(directory, options, runs_on))
     outputs = {name: _output(project, options, name) for name in compiled.topology.outputs}
     _check_outputs(outputs, options)
+    _check_written_once(outputs, compiled.topology)
     return JobPlan(
         name=project.name,
         compiled=compiled,
@@ -272,6 +275,11 @@ def _output(project: Project, options: RunOptions, name: str) -> OutputConnector
     known = _find(project.outputs, name)
     if options.live and chosen is None and known is not None and known.connector is not None:
         return known.connector.at_level(project.settings.compatibility_level)
+    if options.live and chosen is None and known is not None and known.not_live is not None:
+        raise ProjectError(
+            f"the output {name!r} cannot be written by a run with --live: {known.not_live}\n"
+            f"  hint: complete its file, or say --output {name}=PATH"
+        )
     file_format = options.output_format if known is None else known.file_format
     if chosen:
         return local_output(name, chosen, file_format)
@@ -299,6 +307,19 @@ def _check_outputs(outputs: Mapping[str, OutputConnector], options: RunOptions) 
                 f"the outputs {output_of[path]!r} and {name!r} are both written to {path}\n"
                 f"  hint: name another folder with --output {name}=PATH"
             )
+
+
+def _check_written_once(outputs: Mapping[str, OutputConnector], topology: Topology) -> None:
+    """Raises ProjectError for an output that waits for partitions of substreams (`asa.md` 6.5)."""
+    once = [
+        name for name, each in outputs.items() if isinstance(each, PartitionedFileOutput) and each.is_once
+    ]
+    if once and any(reader.over for reader in topology.readers):
+        raise ProjectError(
+            f"the output {once[0]!r} is written once for each time partition, which needs one time for all "
+            "rows; TIMESTAMP BY ... OVER gives each substream its own\n"
+            '  hint: leave OVER out, or write with "BlobWriteMode": "Append"'
+        )
 
 
 def _find(named: Mapping[str, _Found], name: str) -> _Found | None:

@@ -18,6 +18,7 @@ from tideglass.project.file_reader import Problems, text_of
 from tideglass.project.inputs import checked_format, delimiter_of
 from tideglass.project.keys import OUTPUT, objects_in, warn_of_misspelt
 
+_BLOB = by_name("blob_outputs.blob_output")
 _SQL_SERVER, _SYNAPSE, _POSTGRES = (
     by_name(f"database_tables.{name}") for name in ("sql_server_output", "synapse_output", "postgres_output")
 )
@@ -27,6 +28,8 @@ OUTPUTS: Connectors[OutputConnector] = Connectors(
     OUTPUT_GROUP,
     {
         "kafka": by_name("kafka.topic_output"),
+        **dict.fromkeys(("blob storage", "blob storage/adls gen2", "adls gen2"), _BLOB),
+        **dict.fromkeys(("data lake storage gen2", "azure data lake storage gen2"), _BLOB),
         "delta lake": by_name("delta.delta_table"),
         "documentdb": by_name("cosmos.cosmos_output"),
         "cosmos db": by_name("cosmos.cosmos_output"),
@@ -53,12 +56,14 @@ class ProjectOutput:
     origin: its type, in the words of the file.
     file_format: of the files that stand in for it.
     connector: where the rows of a live run go; None for files as well.
+    not_live: why a live run cannot write there, for a type that it writes to; else None.
     """
 
     name: str
     origin: str
     file_format: str = "json"
     connector: OutputConnector | None = None
+    not_live: str | None = None
 
 
 def read_output(content: dict[str, Any], file: Path, problems: Problems) -> ProjectOutput:
@@ -70,11 +75,13 @@ def read_output(content: dict[str, Any], file: Path, problems: Problems) -> Proj
     if OUTPUTS.makes(origin):
         delimiter = delimiter_of(serialization.get("FieldDelimiter"), file, problems)
         described = Described(name, origin, content, delimiter, file, problems)
+        noted = len(problems.notices)
         connector = OUTPUTS.make(described)
+        not_live = "; ".join(problems.notices[noted:]) if connector is None else None
         # Files stand in for topics as JSON, whatever their messages hold.
         named = None if origin.lower() == "kafka" else str(serialization.get("Type") or "").strip().lower()
         stands_in = named if named in formats_that("write") else "json"
-        return ProjectOutput(name, origin, stands_in, connector)
+        return ProjectOutput(name, origin, stands_in, connector, not_live)
     file_format = checked_format(serialization.get("Type"), file, problems) or "json"
     problems.notice(
         file,

@@ -314,11 +314,16 @@ class PartitionedFileOutput(OutputConnector):
             "format": self.format,
             "delimiter": self.delimiter,
             "array": self.array,
-            "once": self.waiting is not None and self.waiting.once,
+            "once": self.is_once,
         }
 
     def describe(self) -> str:
         return str(self.path / self.pattern.text) if self.pattern.text else str(self.path)
+
+    @property
+    def is_once(self) -> bool:
+        """Whether the rows of a time partition become visible together."""
+        return self.waiting is not None and self.waiting.once
 
     @property
     def guarantee(self) -> str:
