@@ -405,6 +405,33 @@ def test_a_user_who_may_create_no_table_is_told_what_to_run(proxy: TcpProxy, dat
     assert database.rows("SELECT * FROM closed.t") == [(1,)]
 
 
+def test_rows_of_an_unfinished_batch_stay_where_a_unique_key_tells_them(
+    proxy: TcpProxy, database: Database, table: str
+):
+    output = table_output(proxy.port, table)
+    for number in (0, 1):
+        output.publish(batch(number), [rows({"i": number})])
+    output.withdraw(batch(1))
+    with pytest.raises(OutputError, match="would write them twice"):
+        output.withdraw(batch(0))
+    output.withdraw(batch(0, generation=2))
+    database.run(f"CREATE UNIQUE INDEX ON {table} (i)")
+    again = table_output(proxy.port, table)
+    again.withdraw(batch(0))
+    again.publish(batch(0, generation=2), [rows({"i": 1})])
+    assert sorted_rows(database, table) == [(0, None), (1, None)]
+
+
+def test_rows_of_others_are_not_removed(proxy: TcpProxy, database: Database, table: str):
+    output = table_output(proxy.port, table)
+    output.clear(rows=True)
+    database.run(f"INSERT INTO {table} VALUES (1, 'x')")
+    output.clear(rows=False)
+    with pytest.raises(OutputError, match=f"TRUNCATE TABLE public.{table}"):
+        output.clear(rows=True)
+    assert sorted_rows(database, table) == [(1, "x")]
+
+
 def test_a_task_gets_the_output_without_its_connection(proxy: TcpProxy, table: str):
     output = table_output(proxy.port, table)
     output.prepare()

@@ -27,10 +27,7 @@ from tideglass.core.iso import flat, texts_of_ticks, ticks_of_texts
 from tideglass.core.time import LAST_TICKS, ORIGIN_TICKS, parse_ticks
 from tideglass.core.types import TYPE_OF_TAG, Type
 
-#: Integers a double holds exactly reach to here.
-_EXACT = 2**53
-#: Those a `real` holds exactly.
-_EXACT_REAL = 2**24
+#: Of a `real`.
 LARGEST_REAL = 3.4028234663852886e38
 
 _UUID = re.compile(r"\{?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\}?")
@@ -199,11 +196,10 @@ def _float_of_float(values: pa.Array, column: SinkColumn, rules: SinkRules) -> C
 
 
 def _float_of_bigint(values: pa.Array, column: SinkColumn, rules: SinkRules) -> Converted:
-    most = _EXACT if column.largest is None else _EXACT_REAL
     held = np.asarray(pc.fill_null(values, 0))
     floats = held.astype(np.float64 if column.largest is None else np.float32).astype(np.float64)
-    # Of integers this large only some are floats; a float of 2**63 would be one more than any bigint.
-    exact = (np.abs(held) <= most) | ((np.abs(floats) < 2.0**63) & (floats.astype(np.int64) == held))
+    inside = np.abs(floats) < 2.0**63  # the float of the largest bigint is one more than any bigint
+    exact = inside & (np.where(inside, floats, 0.0).astype(np.int64) == held) | (held == -(2**63))
     return (
         pa.array(floats, mask=np.asarray(values.is_null())),
         ~exact,

@@ -104,6 +104,41 @@ class SqlOutput(OutputConnector):
     def finish(self, batch: Batch) -> None:
         self._close()
 
+    def withdraw(self, after: Batch) -> None:
+        """Raises OutputError for rows that cannot be taken back: no column of the table tells whose they are.
+
+        With a unique key they stay: they are skipped or replaced when they come again.
+        """
+        with self._failing("look for unfinished batches"):
+            session = self._session()
+            written = session.lock(after, self.name, self._held.writer)
+            session.commit()
+        target = self._held.target
+        later = written.batch is not None and written.batch > (after.generation, after.number)
+        if later and target is not None and not target.unique_keys:
+            raise OutputError(
+                f"{self.address.shown} holds rows of a batch that the last run did not finish, and they "
+                "cannot be taken back, so this start would write them twice\n"
+                "  hint: start the job once as it was, which finishes the batch, or give the table a unique "
+                "key"
+            )
+
+    def clear(self, *, rows: bool) -> None:
+        """Raises OutputError where rows are to go: they may be those of others."""
+        if not rows:
+            return
+        with self._failing("look for rows"):
+            session = self._session()
+            found = session.has_rows()
+            session.rollback()
+        if found:
+            raise OutputError(
+                f"the output {self.name!r} writes to {self.describe()}, which holds rows that this start is "
+                "to replace; they may be those of others, so they are not removed\n"
+                f"  hint: empty the table first (TRUNCATE TABLE {self.address.shown}), or start without "
+                "--overwrite and --fresh"
+            )
+
     def identity(self, directory: StoragePath) -> Mapping[str, Any]:
         address = self.address
         found: dict[str, Any] = {

@@ -197,6 +197,9 @@ class PostgresSession:
         named = [tuple(cast("list[str]", each)) for each in keys.values() if None not in each]
         return TargetTable(self._address.shown, columns, named)
 
+    def has_rows(self) -> bool:
+        return bool(self.run(f"SELECT 1 FROM {self._table} LIMIT 1"))
+
     def make_batches(self) -> None:
         if not self.run("SELECT to_regclass($1)::oid::bigint", self._batches)[0][0]:
             self.run(Postgres().batches_statement(self._address))

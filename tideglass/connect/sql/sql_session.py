@@ -90,6 +90,10 @@ class SqlSession(Protocol):
         """The table as it is; None where there is none that the user may see."""
         ...
 
+    def has_rows(self) -> bool:
+        """Whether the table holds any row."""
+        ...
+
     def make_batches(self) -> None:
         """Make the table of what is committed, unless it is there."""
         ...

@@ -233,6 +233,9 @@ class TransactSqlSession:
             keys.setdefault(index, []).append(name)
         return TargetTable(self._address.shown, columns, [tuple(each) for each in keys.values()])
 
+    def has_rows(self) -> bool:
+        return bool(self.run(f"SELECT TOP 1 1 FROM {self._table}"))
+
     def make_batches(self) -> None:
         self.run(self._dialect.batches_statement(self._address))
 

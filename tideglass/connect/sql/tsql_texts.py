@@ -13,10 +13,10 @@ STAGE = "#tideglass_rows"
 
 #: Columns of a table: the catalog has lengths in bytes, -1 for `max`.
 COLUMNS = """
-SELECT c.name, t.name, c.max_length, c.precision, c.scale, c.is_nullable, d.definition,
+SELECT c.name, COALESCE(t.name, N'?'), c.max_length, c.precision, c.scale, c.is_nullable, d.definition,
        CASE WHEN c.is_identity = 1 OR c.is_computed = 1 OR t.name = N'timestamp' THEN 1 ELSE 0 END,
        c.collation_name
-FROM sys.columns c JOIN sys.types t ON t.user_type_id = c.system_type_id
+FROM sys.columns c LEFT JOIN sys.types t ON t.user_type_id = c.system_type_id
 LEFT JOIN sys.default_constraints d ON d.object_id = c.default_object_id
 WHERE c.object_id = OBJECT_ID(%s) ORDER BY c.column_id
 """
