@@ -20,7 +20,8 @@ _NOT_OF_A_VARIABLE = re.compile(r"[^A-Za-z0-9_]")
 
 
 def secret_reference(value: object, name: str) -> str:
-    """What a project's file says of a secret; a missing, null or empty one refers to the variable `name`.
+    """What a project's file says of a secret; one that is missing, null, empty or masked (`****`) refers to
+    the variable `name`.
 
     >>> secret_reference("${KEY}", "Inputs_toll_DataSource_SharedAccessPolicyKey")
     '${KEY}'
@@ -28,7 +29,7 @@ def secret_reference(value: object, name: str) -> str:
     '${Inputs_toll_DataSource_SharedAccessPolicyKey}'
     """
     text = value.strip() if isinstance(value, str) else ""
-    return text or f"${{{name}}}"
+    return (text.strip("*") and text) or f"${{{name}}}"
 
 
 def is_literal(secret: str) -> bool:
