@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tideglass.job.progress.counts import Counts
 from tideglass.job.progress.published import Published
 from tideglass.job.report.status import JobState, Status, read_status
 from tideglass.spark.stop_asked import StopAsked
+from tideglass.storage import storage_path
 from tideglass.telemetry.diagnostic_log import DiagnosticLog
 from tideglass.telemetry.samples import samples
 
@@ -36,13 +37,25 @@ SELECT n INTO bad FROM events TIMESTAMP BY at
 LIMIT_SECONDS = 20.0
 
 
+def every_third(row: Mapping[str, Any]) -> bool:
+    return row["n"] % 3 == 0
+
+
+def every(row: Mapping[str, Any]) -> bool:
+    return True
+
+
+def none(row: Mapping[str, Any]) -> bool:
+    return False
+
+
 class World:
     """A job with an output of files and one that can fail."""
 
     def __init__(self, path: Path, policy: str = "Stop", **faults: Any) -> None:
         self.folder = Folder(path / "job", QUERY, settings={"OutputErrorPolicy": policy})
         self.bad = FaultyOutput("bad", **faults)
-        self.good = FileOutput("good", path / "good")
+        self.good = FileOutput("good", storage_path(path / "good"))
         self.count = 0
 
     def events(self, count: int) -> None:
@@ -84,7 +97,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def test_refused_rows_are_dropped_counted_and_logged_and_the_rest_is_written(tmp_path: Path) -> None:
-    world = World(tmp_path, "Drop", refuses=lambda row: row["n"] % 3 == 0)
+    world = World(tmp_path, "Drop", refuses=every_third)
     log = DiagnosticLog(tmp_path / "log")
     world.events(10)
     with world.run(once=True) as run:
@@ -120,7 +133,7 @@ def test_refused_rows_are_dropped_counted_and_logged_and_the_rest_is_written(tmp
 
 
 def test_a_batch_whose_rows_are_all_refused_is_committed(tmp_path: Path) -> None:
-    world = World(tmp_path, "Drop", refuses=lambda row: True)
+    world = World(tmp_path, "Drop", refuses=every)
     world.events(3)
     with world.run(once=True) as run:
         run.batches()
@@ -131,8 +144,7 @@ def test_a_batch_whose_rows_are_all_refused_is_committed(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("how", ["unavailable", "refused"])
 def test_a_dead_output_is_shown_others_go_on_and_the_inputs_wait(tmp_path: Path, how: str) -> None:
-    refusing = [how == "refused"]
-    world = World(tmp_path, "Retry", refuses=lambda row: refusing[0])
+    world = World(tmp_path, "Retry", refuses=every if how == "refused" else none)
     if how == "unavailable":
         world.bad.dead.append(True)
     world.events(5)
@@ -150,7 +162,7 @@ def test_a_dead_output_is_shown_others_go_on_and_the_inputs_wait(tmp_path: Path,
         state, (good, bad) = status.state, status.outputs
         findings = [each.cause for each in diagnose_directory(run.directory).findings]
         world.bad.dead.clear()
-        refusing[0] = False
+        object.__setattr__(world.bad, "refuses", none)
         thread.join(LIMIT_SECONDS)
         assert not thread.is_alive()
         assert set(world.bad.published) == {0}, "no other batch has begun"
@@ -227,7 +239,7 @@ def test_an_output_at_another_place_gets_the_rows_of_a_batch_that_waited(tmp_pat
     ):
         run.batch()
     world.bad.dead.clear()
-    world.good = FileOutput("good", tmp_path / "other")
+    world.good = FileOutput("good", storage_path(tmp_path / "other"))
     with world.run() as again:
         again.batches()
     assert world.good_rows() == world.bad_rows() == [0, 1]

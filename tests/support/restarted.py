@@ -55,6 +55,7 @@ class RestartedJob:
                 if again:
                     del run.reader.latestOffset
                 if not ran:
+                    run.committer.finish()
                     return done
                 assert run.offset != before
                 self.states[generation.name, run.number - 1] = copy.deepcopy(run.states)

@@ -38,6 +38,7 @@ from tideglass.core.arrays import pc
 from tideglass.core.at_once import MOST_AT_ONCE, at_once
 from tideglass.core.durable import sync_folder
 from tideglass.core.errors import OutputError
+from tideglass.core.failpoints import failpoint
 from tideglass.core.iso import flat, string_buffers
 from tideglass.core.json_rows import json_lines
 from tideglass.storage import StoragePath, storage_path
@@ -111,6 +112,7 @@ class FileOutput(OutputConnector):
             for part in parts
         ]
         self._at_once(publish_file, moves)
+        failpoint(f"inside-publish-{self.name}", batch.number)
         current = {final.name for _, final in moves}
         others = [file for file in self.path.glob(f"{prefix}*") if file.name not in current]
         self._at_once(remove_file, [*others, *staging.glob("*")])
