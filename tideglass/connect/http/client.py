@@ -17,6 +17,7 @@ from functools import lru_cache
 import httpx
 
 from tideglass.core.errors import OutputError, OutputUnavailable
+from tideglass.core.masking import masked
 
 #: Of an answer's body, for people and for the few answers that are read.
 _MOST_BYTES_OF_ANSWER = 1 << 20
@@ -42,8 +43,8 @@ class HttpAnswer:
 
     @property
     def excerpt(self) -> str:
-        """The beginning of the body, on one line."""
-        text = " ".join(self.body[:2000].decode("utf-8", "replace").split())
+        """The beginning of the body, on one line, without secrets: a service may answer with what it got."""
+        text = masked(" ".join(self.body.decode("utf-8", "replace").split()))
         return text if len(text) <= 300 else f"{text[:300]} …"
 
 
