@@ -18,12 +18,14 @@ class TcpProxy:
     connect: opens a connection to the server.
     lose_answer_to: bytes of a request whose answer is lost, once: the server gets it and answers, the
         client sees the connection cut; None for none.
+    once_seen: bytes of a request of any connection before which no answer is lost; None for none.
     cut_after_bytes: of one connection's requests, after which it is cut, once; None for never.
     refuses: whether new connections are cut at once.
     """
 
     connect: Callable[[], socket.socket]
     lose_answer_to: bytes | None = None
+    once_seen: bytes | None = None
     cut_after_bytes: int | None = None
     refuses: bool = False
     lost: int = 0
@@ -77,7 +79,10 @@ class TcpProxy:
                     self.cut_after_bytes = None
                     self.lost += 1
                     break
-                if self.lose_answer_to is not None and self.lose_answer_to in piece:
+                if self.once_seen is not None and self.once_seen in piece:
+                    self.once_seen = None
+                lost = self.lose_answer_to if self.once_seen is None else None
+                if lost is not None and lost in piece:
                     self.lose_answer_to = None
                     losing.set()
                 server.sendall(piece)
