@@ -65,6 +65,20 @@ def azurite(folder: Path) -> Generator[StoreOnThisMachine]:
 
 
 @contextmanager
+def azurite_tables(folder: Path) -> Generator[str]:
+    """The URL of Azurite's server of tables over an empty folder; skipped where it cannot be had."""
+    try:
+        package = fetched("azurite", AZURITE_VERSION)
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"TABLE STORAGE IS NOT TESTED: azurite cannot be had: {getattr(error, 'stderr', error)}")
+    port = free_port()
+    script = str(package / "dist" / "src" / "table" / "main.js")
+    arguments = ("--location", str(folder), "--tablePort", str(port), "--skipApiVersionCheck", "--silent")
+    with running_server(node_command("node", script, *arguments), port):
+        yield f"http://127.0.0.1:{port}/{ACCOUNT}"
+
+
+@contextmanager
 def s3_server() -> Generator[StoreOnThisMachine]:
     """moto's server with one bucket."""
     port = free_port()

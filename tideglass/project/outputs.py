@@ -34,6 +34,8 @@ OUTPUTS: Connectors[OutputConnector] = Connectors(
         "documentdb": by_name("cosmos.cosmos_output"),
         "cosmos db": by_name("cosmos.cosmos_output"),
         "azure cosmos db": by_name("cosmos.cosmos_output"),
+        "table storage": by_name("table_storage.table_output"),
+        "azure table storage": by_name("table_storage.table_output"),
         "service bus queue": by_name("service_outputs.queue_output"),
         "service bus topic": by_name("service_outputs.topic_of_service_bus"),
         "azure function": by_name("service_outputs.function_output"),

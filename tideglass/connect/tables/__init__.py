@@ -1,0 +1,1 @@
+"""Azure Table storage as an output."""
