@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support.partitioned_files import START, files_in, numbers_in
 from tideglass.connect.files.folder_pattern import FolderPattern
 from tideglass.connect.files.output import FileOutput
 from tideglass.connect.files.partitioned_output import PartitionedFileOutput, Waiting
@@ -25,11 +25,9 @@ from tideglass.core.time import (
     BEFORE_ALL_TICKS,
     TICKS_PER_HOUR,
     TICKS_PER_MINUTE,
-    ticks_of_datetime,
 )
 from tideglass.storage import StoragePath, storage_path
 
-START = ticks_of_datetime(datetime(2026, 3, 9, tzinfo=UTC))
 HOURLY = FolderPattern("{date}/{time}")
 ONCE = Waiting(once=True)
 avro = cast("Any", fastavro)
@@ -49,24 +47,6 @@ def publish(made: PartitionedFileOutput, number: int, *parts: pa.Table, generati
     batch = Batch(generation, number)
     made.publish(batch, [made.stage(part, f"i/{place}") for place, part in enumerate(parts)])
     return batch
-
-
-def files_in(path: StoragePath | Path) -> dict[str, bytes]:
-    """What a reader finds: every file that is not hidden."""
-    folder = storage_path(path)
-    names = [each.name for each in folder.list(recursive=True) if not each.is_folder]
-    shown = [name for name in names if not any(part[0] in "._" for part in name.split("/"))]
-    return {name: (folder / name).read_bytes() for name in shown}
-
-
-def numbers_in(path: StoragePath | Path) -> dict[str, list[int]]:
-    """The numbers of each folder, sorted."""
-    found: dict[str, list[int]] = {}
-    for name, body in files_in(path).items():
-        values = [json.loads(line)["n"] for line in body.decode().splitlines()]
-        folder = name.rpartition("/")[0]
-        found[folder] = sorted([*found.get(folder, []), *values])
-    return found
 
 
 # ---------------------------------------------------------------- with the batch

@@ -288,6 +288,12 @@ class ObjectFileSystem:
     def _shown(self, path: str) -> str:
         return f"{self.uri.root}/{path}"
 
+    def _no_container(self) -> StorageError:
+        return StorageError(
+            f"[NO_SUCH_CONTAINER] {self.uri.root} has no container or bucket {self.uri.container!r}"
+            "\n  hint: make it first; a run makes the folders in it, not itself"
+        )
+
     @contextmanager
     def _translated(self, path: str) -> Generator[None]:
         """Errors of the library as ours: with the place and the remedy, without signatures."""
@@ -297,10 +303,7 @@ class ObjectFileSystem:
             yield
         except FileNotFoundError as error:
             if _has_no_container(error):
-                raise StorageError(
-                    f"[NO_SUCH_CONTAINER] {self.uri.root} has no container or bucket {self.uri.container!r}"
-                    "\n  hint: make it first; a run makes the folders in it, not itself"
-                ) from None
+                raise self._no_container() from None
             raise FileNotFoundError(self._shown(path)) from None
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise StorageError(
@@ -308,6 +311,8 @@ class ObjectFileSystem:
                 f"{_reason(error)}\n  hint: {REMEDIES[self.uri.kind]}"
             ) from None
         except BaseError as error:
+            if _has_no_container(error):  # a listing says so by an answer of another kind
+                raise self._no_container() from None
             if _NO_CREDENTIALS.search(str(error)):
                 raise StorageError(
                     f"[NO_CREDENTIALS] {self._shown(path)}: there are no credentials for {self.uri.root}"

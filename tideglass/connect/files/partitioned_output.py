@@ -299,6 +299,9 @@ class PartitionedFileOutput(OutputConnector):
                 if each.file not in added:
                     remove_file(self._held(each))
 
+    def newest_batch(self) -> Batch | None:
+        return max(self._records.batches(), default=None)
+
     def withdraw(self, after: Batch) -> None:
         self._records.withdraw(after)
 
