@@ -199,7 +199,9 @@ def test_an_older_copy_of_the_job_directory_is_refused_by_name(tmp_path, batch, 
 def test_rows_of_uncommitted_batches_cannot_be_withdrawn_and_that_is_said(tmp_path):
     output = an_output(tmp_path)
     output.withdraw(Batch(1, -1, "job"))
+    assert output.newest_batch("job") is None
     publish(output, 3, numbers(1))
+    assert (output.newest_batch("job"), output.newest_batch("another job")) == (Batch(1, 3), None)
     output.withdraw(Batch(1, 3, "job"))
     output.withdraw(Batch(1, 1, "another job"))
     with pytest.raises(OutputError, match="DELTA_APPEND_ONLY"):

@@ -112,10 +112,11 @@ class OutputConnector(Protocol):
     def withdraw(self, after: Batch) -> None:
         """Remove what is visible of later batches of that generation: a new generation emits it again."""
 
-    def newest_batch(self) -> Batch | None:
+    def newest_batch(self, job_id: str) -> Batch | None:
         """The newest batch of this job that is visible; None for none, and where the output cannot know.
 
         A job directory that knows of no such batch is an older copy of the real one, and cannot go on.
+        job_id: of the job directory, see `Batch`.
         """
         return None
 

@@ -94,16 +94,20 @@ class DeltaOutput(OutputConnector):
             f"the Delta table {self.path} of the output {self.name!r} is committed to by others all the time"
         )
 
-    def withdraw(self, after: Batch) -> None:
-        """Raises OutputError if the table holds later batches: it is append-only, they cannot be removed."""
-        from tideglass.connect.delta.delta_commits import batch_of, version_of
+    def newest_batch(self, job_id: str) -> Batch | None:
+        from tideglass.connect.delta.delta_commits import batch_of
 
-        commits = self._commits(after.job_id)
+        commits = self._commits(job_id)
         table = commits.opened()
         last = None if table is None else table.transaction_version(commits.application)
-        if last is not None and last > version_of(after) and batch_of(last).generation == after.generation:
+        return None if last is None else batch_of(last)
+
+    def withdraw(self, after: Batch) -> None:
+        """Raises OutputError if the table holds later batches: it is append-only, they cannot be removed."""
+        last = self.newest_batch(after.job_id)
+        if last is not None and last.generation == after.generation and last.number > after.number:
             raise OutputError(
-                f"[DELTA_APPEND_ONLY] the Delta table {self.path} holds batch {batch_of(last).number}, which "
+                f"[DELTA_APPEND_ONLY] the Delta table {self.path} holds batch {last.number}, which "
                 f"the job had not committed when it was killed; a start that emits its rows again would "
                 "double them\n  hint: start the job once as it was, without --start, and stop it; then start "
                 "it as you like"

@@ -120,7 +120,7 @@ class FileOutput(OutputConnector):
             sync_folder(self.path.local)
         return ()
 
-    def newest_batch(self) -> Batch | None:
+    def newest_batch(self, job_id: str) -> Batch | None:
         found = (_BATCH.match(file.name) for file in self.path.glob("part-*"))
         return max((Batch(int(each[1] or 1), int(each[2])) for each in found if each), default=None)
 

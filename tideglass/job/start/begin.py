@@ -219,7 +219,7 @@ def _check_age(job: JobPlan, directory: JobDirectory, previous: Previous) -> Non
     checkpoint = directory.generation(number) / "checkpoint"
     known = Batch(number, newest_batch(checkpoint))
     for name, output in job.outputs.items():
-        newest = output.newest_batch()
+        newest = output.newest_batch(previous.manifest.job_id)
         if newest is not None and newest > known:
             raise StateError(
                 f"[OLDER_COPY] {directory.path} is an older copy of the job directory: the output {name!r} "
