@@ -6,7 +6,9 @@
 #   make test-spark  those that start Spark
 #   make test-deep   all that start no Spark, with sixteen times the random examples and all of the long lists
 #   make test-versions  what touches each part of Spark, on another Spark: SPARK=4.2 PYTHON=python3.13 PANDAS=3
-#   make check       what CI does: format, lint, types, all tests as deep as they go, and test-versions
+#   make check       what CI does: format, lint, types, all tests as deep as they go, test-versions, audit
+#   make lock        choose the versions of all packages anew, with their hashes (needs uv)
+#   make audit       look the locked packages up among known vulnerabilities
 #   make kafka       the toll example on a real Kafka broker, which it starts
 #   make cluster-queries  twenty recipes of the cookbook on a cluster of two workers, which it starts
 #   make cluster     toll events on a cluster of two workers, which it starts and harms
@@ -28,14 +30,18 @@ PANDAS ?= 2
 OTHER := .cache/spark-$(SPARK)-$(notdir $(PYTHON))-pandas-$(PANDAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kafka cluster test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries fuzz costs clean
+.PHONY: help setup lock audit demo kafka cluster test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries fuzz costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
 
 setup: $(READY)
 
-$(READY): pyproject.toml
+# What is installed is locked, with hashes: the packages that build others first, since no build fetches any.
+LOCKED := requirements/build.lock requirements/dev.lock
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+$(READY): pyproject.toml $(LOCKED)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "tideglass needs Python 3.11 or newer; '$(PYTHON)' is not (or is not there)." >&2; \
 	  echo "Install one and name it:  make PYTHON=python3.12 ..." >&2; exit 1; }
@@ -43,7 +49,9 @@ $(READY): pyproject.toml
 	  echo "'$(PYTHON)' cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@echo "setting up $(VENV), once (about 1.6 GB: Spark, Arrow, DuckDB, tools)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,examples]'
+	@$(BIN)/python $(PIP_INSTALL) --require-hashes -r requirements/build.lock
+	@$(BIN)/python $(PIP_INSTALL) --require-hashes --no-build-isolation -r requirements/dev.lock
+	@$(BIN)/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m tideglass.spark.session.java --install
 	@echo "keeping the classes of Spark, so that it starts faster from now on"
 	@$(BIN)/tideglass prepare || echo "they are not kept; starts take longer"
@@ -72,10 +80,11 @@ test-deep: $(READY)
 test-spark: $(READY)
 	$(PYTEST) -m spark
 
-$(OTHER)/.ready: pyproject.toml
+$(OTHER)/.ready: pyproject.toml $(LOCKED)
 	@echo "setting up $(OTHER), once (about 1.6 GB)"
 	@test -x $(OTHER)/bin/python || $(PYTHON) -m venv $(OTHER)
-	@$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check \
+	@sed -n 's/^\([a-zA-Z][^ ;]*\).*/\1/p' requirements/dev.lock | grep -v '^py4j=\|^pyspark=\|^pandas=' > $(OTHER)/locked
+	@$(OTHER)/bin/python $(PIP_INSTALL) --constraint $(OTHER)/locked \
 	  --editable '.[dev,examples]' 'pyspark==$(SPARK).*' 'pandas==$(PANDAS).*'
 	@$(OTHER)/bin/python -m tideglass.spark.session.java --install
 	@touch $@
@@ -92,7 +101,23 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-check: format-check lint types test-deep test-spark test-versions
+LOCK := uv pip compile --universal --generate-hashes --python-version 3.11 --no-header --no-annotate --quiet
+
+lock:
+	@command -v uv >/dev/null || { echo "make lock needs uv" >&2; exit 1; }
+	@$(LOCK) pyproject.toml --extra dev --extra examples --output-file requirements/dev.lock $(UPGRADE)
+	@printf 'setuptools>=77\nwheel\n' | $(LOCK) - --output-file requirements/build.lock $(UPGRADE)
+	@echo 'pip-audit>=2.10' | $(LOCK) - --output-file requirements/audit.lock $(UPGRADE)
+
+.cache/audit/.ready: requirements/audit.lock
+	@test -x .cache/audit/bin/python || $(PYTHON) -m venv .cache/audit
+	@.cache/audit/bin/python $(PIP_INSTALL) --require-hashes -r requirements/audit.lock
+	@touch $@
+
+audit: .cache/audit/.ready
+	@.cache/audit/bin/python requirements/audit.py .cache/audit/bin/pip-audit requirements/dev.lock
+
+check: format-check lint types test-deep test-spark test-versions audit
 
 bench: $(READY)
 	@$(BIN)/python bench/run.py $(BENCH)
