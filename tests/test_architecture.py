@@ -52,6 +52,7 @@ MAY_USE = {
     "py4j": {"spark"},
     "duckdb": {"core", "functions", "operators", "evaluate", "connect"},
     "obstore": {"storage"},
+    "confluent_kafka": {"connect"},
     "httpx": {"connect"},
     "lark": {"lang"},
     "adbc_driver_postgresql": {"connect"},

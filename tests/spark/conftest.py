@@ -58,7 +58,7 @@ def spark(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spar
 
 
 @pytest.fixture(scope="session")
-def hubs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hubs]:
+def hubs(java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hubs]:
     """A real broker that is spoken to as Event Hubs is, which the session has the connector for."""
     try:
         connector_jars()

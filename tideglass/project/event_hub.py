@@ -1,4 +1,4 @@
-"""Event Hubs and IoT Hub in the input files of a project, read by their Kafka endpoint.
+"""Event Hubs and IoT Hub in the input and output files of a project, by their Kafka endpoint.
 
     {
       "Name": "toll", "Type": "Data Stream", "DataSourceType": "Event Hub",
@@ -19,15 +19,18 @@ from typing import Any, Literal, cast
 
 from tideglass.connect.azure.entra import CLIENT, LOGIN_HOST, SECRET, TENANT
 from tideglass.connect.formats.table import formats_that, in_words
+from tideglass.connect.kafka.hub_output import MOST_BYTES, PROGRESS_TOPIC, HubOutput
+from tideglass.connect.kafka.output import TopicOutput
 from tideglass.connect.kafka.topic import TopicInput
-from tideglass.project.azure import secret_of_input
-from tideglass.project.connectors import Described
+from tideglass.project.azure import secret_of_input, secret_of_output
+from tideglass.project.connectors import Described, Properties
 from tideglass.project.kafka import avro_schema
 from tideglass.project.keys import canonical, objects_in, warn_of_misspelt
 
 _PORT = 9093
 _DOMAIN = "servicebus.windows.net"
 _OF_A_POLICY = ("SharedAccessPolicyName", "SharedAccessPolicyKey", "AuthenticationMode")
+_OF_AN_OUTPUT = ("PartitionKey", "PropertyColumns", "Delivery", "ProgressTopic", "MaxMessageBytes")
 _OF_AN_INPUT = ("ConsumerGroupName", "PrefetchCount")
 _OF_A_HUB = ("ServiceBusNamespace", "EventHubName", "PartitionCount")
 _OF_AN_IOT_HUB = ("IotHubNamespace", "Endpoint")
@@ -64,6 +67,67 @@ def iot_hub_input(described: Described) -> TopicInput | None:
         return None
     name = named[0].partition(".")[0]
     return _input(described, own, host_of(named[0], "azure-devices.net"), name, "IoTHub")
+
+
+def event_hub_output(described: Described) -> HubOutput | None:
+    """The event hub an output file describes; None where the file leaves out which one."""
+    known = (*_OF_A_HUB, *_OF_A_POLICY, *_OF_AN_OUTPUT)
+    own = hub_properties(described, "EventHubProperties", known)
+    named = _named(described, own, ("ServiceBusNamespace", "EventHubName"))
+    if named is None:
+        return None
+    formats = formats_that("encode")
+    if described.format not in formats:
+        described.problems.notice(
+            described.file,
+            f"rows in the format {described.format!r} are not written by a live run; use {in_words(formats)}",
+        )
+        return None
+    host = host_of(named[0], _DOMAIN)
+    key = secret_of_output(described, own.get("SharedAccessPolicyKey"), "SharedAccessPolicyKey")
+    options = broker_options(host, own, key, "EventHub")
+    schema = avro_schema(described)
+    if described.format == "avro" and schema is None:
+        described.problems.notice(
+            described.file,
+            f'writing Avro needs "SchemaFile" in "Serialization"; {described.name!r} cannot be used by a '
+            "live run",
+        )
+        return None
+    topic = TopicOutput(
+        described.name,
+        f"{host}:{_PORT}",
+        named[1],
+        described.format,
+        described.delimiter,
+        schema,
+        str(own.get("PartitionKey") or "").strip() or None,
+        options=options,
+    )
+    values = Properties(own, described.file, described.problems)
+    return hub_output(topic, values)
+
+
+def hub_output(topic: TopicOutput, own: Properties) -> HubOutput:
+    """The output of the driver's writer, with the keys all of its types have."""
+    transactional = own.choice("Delivery", ("AtLeastOnce", "Transactional")) == "Transactional"
+    return HubOutput(
+        topic,
+        _columns_of(own),
+        transactional,
+        own.optional_text("ProgressTopic") or PROGRESS_TOPIC,
+        own.whole("MaxMessageBytes", MOST_BYTES, least=1024),
+    )
+
+
+def _columns_of(own: Properties) -> tuple[str, ...]:
+    """`PropertyColumns`: a list of names, or a text of names with commas between."""
+    value = own.values.get("PropertyColumns") or []
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in cast("list[Any]", names)):
+        own.problems.error(own.file, '"PropertyColumns" must be a list of names of columns')
+        return ()
+    return tuple(name.strip() for name in cast("list[str]", names) if name.strip())
 
 
 def hub_properties(described: Described, block: str, known: Sequence[str]) -> dict[str, Any]:

@@ -7,8 +7,8 @@
     }
 
 An input may also say `StartingOffsets`, `MaxOffsetsPerTrigger` and `ArrivalTime` (`LogAppendTime` or
-`CreateTime`), an output `KeyColumn` and `PartitionColumn`; `Options` go to Spark's connector as they are.
-Avro takes its schema from the file `Serialization` names as `SchemaFile`.
+`CreateTime`), an output `KeyColumn`, `PartitionColumn` and `Delivery`; `Options` go to the connector as they
+are. Avro takes its schema from the file `Serialization` names as `SchemaFile`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import json
 from typing import Any, cast
 
 from tideglass.connect.formats.table import formats_that, in_words
+from tideglass.connect.kafka.hub_output import MOST_BYTES, PROGRESS_TOPIC, HubOutput
 from tideglass.connect.kafka.output import TopicOutput
 from tideglass.connect.kafka.topic import MOST_MESSAGES, TopicInput
 from tideglass.project.connectors import Described, Properties
 from tideglass.project.file_reader import json_kind, read_text, text_of
 from tideglass.project.keys import objects_in
 
+_OF_TRANSACTIONS = ("Delivery", "ProgressTopic", "MaxMessageBytes")
 _COMMON = ("BootstrapServers", "Topic", "Options")
 _STAMPS = ("LogAppendTime", "CreateTime")
 
@@ -45,13 +47,13 @@ def topic_input(described: Described) -> TopicInput:
     )
 
 
-def topic_output(described: Described) -> TopicOutput:
-    """The topic an output file describes."""
-    own = described.properties(*_COMMON, "KeyColumn", "PartitionColumn")
+def topic_output(described: Described) -> TopicOutput | HubOutput:
+    """The topic an output file describes; `Delivery` `Transactional` has the driver write it."""
+    own = described.properties(*_COMMON, "KeyColumn", "PartitionColumn", *_OF_TRANSACTIONS)
     file_format, schema = _format(described, formats_that("encode")), avro_schema(described)
     if file_format == "avro" and schema is None:
         described.problems.error(described.file, 'writing Avro needs "SchemaFile" in "Serialization"')
-    return TopicOutput(
+    topic = TopicOutput(
         described.name,
         own.text("BootstrapServers"),
         own.text("Topic"),
@@ -62,6 +64,10 @@ def topic_output(described: Described) -> TopicOutput:
         own.optional_text("PartitionColumn"),
         _options(own),
     )
+    if own.choice("Delivery", ("AtLeastOnce", "Transactional")) == "AtLeastOnce":
+        return topic
+    progress, most_bytes = own.optional_text("ProgressTopic"), own.whole("MaxMessageBytes", MOST_BYTES, 1024)
+    return HubOutput(topic, (), True, progress or PROGRESS_TOPIC, most_bytes)
 
 
 def _format(described: Described, known: tuple[str, ...]) -> str:

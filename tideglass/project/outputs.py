@@ -28,6 +28,7 @@ OUTPUTS: Connectors[OutputConnector] = Connectors(
     OUTPUT_GROUP,
     {
         "kafka": by_name("kafka.topic_output"),
+        "event hub": by_name("event_hub.event_hub_output"),
         **dict.fromkeys(("blob storage", "blob storage/adls gen2", "adls gen2"), _BLOB),
         **dict.fromkeys(("data lake storage gen2", "azure data lake storage gen2"), _BLOB),
         "delta lake": by_name("delta.delta_table"),

@@ -43,7 +43,7 @@ class TopicOutput(OutputConnector):
     avro_schema: str | None = None
     key: str | None = None
     partition: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     @property
     def kafka_options(self) -> Mapping[str, str]:

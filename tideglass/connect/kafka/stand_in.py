@@ -10,7 +10,9 @@ from tideglass.connect.azure.entra import LOGIN_HOST
 from tideglass.core.errors import ProjectError
 
 _SERVERS, _PROTOCOL = "kafka.bootstrap.servers", "kafka.security.protocol"
-_JAAS, _TOKEN_URL = "kafka.sasl.jaas.config", "kafka.sasl.oauthbearer.token.endpoint.url"
+_JAAS = "kafka.sasl.jaas.config"
+#: The option for where tokens are from.
+TOKEN_URL = "kafka.sasl.oauthbearer.token.endpoint.url"
 #: A key that is a whole connection string, as the portal gives it out.
 _WHOLE = re.compile(r'password="[^"]*;SharedAccessKey=(Endpoint=[^"]*)"', re.IGNORECASE)
 _PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
@@ -24,8 +26,8 @@ def at_stand_in(options: Mapping[str, str]) -> dict[str, str]:
     """
     found = dict(options)
     login = endpoint(LOGIN_HOST)
-    if _TOKEN_URL in found and login is not None:
-        found[_TOKEN_URL] = found[_TOKEN_URL].replace(f"https://{LOGIN_HOST}", login)
+    if TOKEN_URL in found and login is not None:
+        found[TOKEN_URL] = found[TOKEN_URL].replace(f"https://{LOGIN_HOST}", login)
     if _JAAS in found:
         found[_JAAS] = _WHOLE.sub(lambda whole: f'password="{whole[1]}"', found[_JAAS])
     servers: list[str] = []
