@@ -40,10 +40,16 @@ _Found = TypeVar("_Found")
 
 
 def plan_job(
-    project: Project, options: RunOptions, executors: Callable[[], Executors] | None = None
+    project: Project,
+    options: RunOptions,
+    executors: Callable[[], Executors] | None = None,
+    *,
+    only: str | None = None,
 ) -> JobPlan:
     """What a run of the project would be. Raises QueryError or ProjectError; starts nothing.
 
+    only: the input that is looked at; the others, reference data and outputs are left out, and need not be
+    there.
     executors: of the cluster it runs on, asked once the query is known to be right, since they may be waited
     for; None: it runs on this machine.
     The query is bound once. How its inputs are read decides which time policies it is placed with.
@@ -56,7 +62,7 @@ def plan_job(
         functions=project.scripts,
         outputs=tuple(project.outputs) or None,
     )
-    names = query.plan.inputs
+    names = [name for name in query.plan.inputs if only is None or name.casefold() == only.casefold()]
     live = _live_inputs(project, options, names)
     topics = {name: topic for name, each in live.items() if (topic := each.as_topic()) is not None}
     files = {name: _input_spec(project, options, name) for name in names if name not in live}
@@ -65,14 +71,16 @@ def plan_job(
         for name, each in live.items()
         if (stream := each.as_stream()) is not None
     }
-    references = {name: _reference_spec(project, options, name) for name in query.plan.references}
+    read = query.plan.references if only is None else ()
+    references = {name: _reference_spec(project, options, name) for name in read}
     settings = project.settings
     if not (live or options.inputs or any(spec.arrival for spec in files.values())):
         # The service's tools apply no policies to local files (`asa.md` 10.1).
         settings = settings.without_policies()
     runs_on = this_machine(options.cores) if executors is None else executors()
     compiled = query.place(settings, _key_groups(directory, options, runs_on))
-    outputs = {name: _output(project, options, name) for name in compiled.topology.outputs}
+    written = compiled.topology.outputs if only is None else ()
+    outputs = {name: _output(project, options, name) for name in written}
     _check_outputs(outputs, options)
     _check_written_once(outputs, compiled.topology)
     return JobPlan(
