@@ -90,7 +90,7 @@ class SampledEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class InputSample:
+class NewestEvents:
     """What was found in an input.
 
     events: the newest, in the order of their arrival.
@@ -107,7 +107,7 @@ class InputSample:
 
 def sample(
     job: JobPlan, reader: Reader, environment: Mapping[str, str], most: int, most_bytes: int, seconds: float
-) -> InputSample:
+) -> NewestEvents:
     """The `most` newest events of the input a reader reads.
 
     most_bytes: read at most, about. seconds: looked for at most, about.
@@ -137,7 +137,7 @@ def sample(
 
 def _sample(
     found: Sequence[tuple[str, Chunk]], reader: Reader, fields: Fields, level: str, most: int, records: str
-) -> InputSample:
+) -> NewestEvents:
     names = list(dict.fromkeys(partition for partition, _ in found))
     numbers = partition_numbers(names)
     refused = [(partition, each) for partition, chunk in found for each in chunk.rejected]
@@ -158,7 +158,7 @@ def _sample(
         table, files = table.slice(table.num_rows - kept), files[len(files) - kept :]
         events += _events(table, files, name, numbers[name], reader, level, records)[-most:]
     events.sort(key=lambda each: (each.arrival_ticks or 0, each.partition, each.file, each.offset))
-    return InputSample(events[-most:], refused, names, looked_at)
+    return NewestEvents(events[-most:], refused, names, looked_at)
 
 
 def _events(
@@ -234,7 +234,7 @@ def masked_controls(text: str) -> str:
     )
 
 
-def lines_of(found: InputSample, width: int) -> Iterable[str]:
+def lines_of(found: NewestEvents, width: int) -> Iterable[str]:
     """The sample for a terminal of `width` columns; no line is longer."""
     for number, each in enumerate(found.events, start=1):
         place = f"offset {each.offset}" + (f" of {each.file}" if each.file else "")
@@ -278,7 +278,7 @@ def _columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
 
 
-def counts_in_words(found: InputSample) -> str:
+def counts_in_words(found: NewestEvents) -> str:
     """One line: how many events were decided how."""
     decided: dict[str, int] = {}
     for each in found.events:
