@@ -40,3 +40,33 @@ def test_a_function_can_reach_no_module():
 )
 def test_the_name_of_a_function_is_a_name(name):
     assert result_of("function main(a) { return a + 1; }", name) == 2
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        *("Date.now()", "new Date()", "Date()", "new Date().getTime()", "Math.random()"),
+        *("new (new Date(0).constructor)()", "new (class extends Date {})()", "Reflect.construct(Date, [])"),
+        *("new Intl.DateTimeFormat('en').format()", "new Intl.DateTimeFormat('en').formatToParts()"),
+        "Object.getPrototypeOf(new Date(0)).constructor.now()",
+    ],
+)
+def test_a_function_has_no_clock_and_nothing_left_to_chance(moment: str):
+    with pytest.raises(EvaluationError, match="is another at every run; pass a time of the query"):
+        result_of(f"function main(a) {{ return String({moment}); }}")
+
+
+def test_a_function_may_be_without_temporal_and_performance_but_not_without_dates():
+    assert (
+        result_of("function main(a) { return typeof Temporal + typeof performance; }") == "undefinedundefined"
+    )
+    made = "new Date(2020, 1, 29), new Date('2020-02-29T00:00:00Z'), new Date(Date.UTC(2020, 1, 29))"
+    script = (
+        f"function main(a) {{ return [{made}].every(d => d instanceof Date && d.getFullYear() === 2020); }}"
+    )
+    assert result_of(script) is True
+    assert result_of("function main(a) { return new Date(Date.parse('2020-02-29T00:00:00Z')); }") == (
+        "2020-02-29T00:00:00.0000000Z"
+    )
+    text = "new Intl.DateTimeFormat('en', {timeZone: 'UTC'}).format(new Date(0))"
+    assert result_of(f"function main(a) {{ return {text}; }}") == "1/1/1970"

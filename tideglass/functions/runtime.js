@@ -143,3 +143,35 @@ var tideglass = (function () {
 
   return self;
 })();
+
+// What a function gives follows from its arguments: there is no clock, and nothing is left to chance.
+(function () {
+  const OwnDate = Date, construct = Reflect.construct, formats = Intl.DateTimeFormat.prototype;
+
+  function refuse(what) {
+    throw new Error(what + ' is another at every run; pass a time of the query, such as System.Timestamp()');
+  }
+
+  Object.defineProperty(globalThis, 'Date', {value: new Proxy(OwnDate, {
+    construct(target, values, made) {
+      if (values.length === 0) refuse('new Date()');
+      return construct(target, values, made);
+    },
+    apply() { refuse('Date()'); },
+  })});
+  Object.defineProperty(OwnDate, 'now', {value() { refuse('Date.now()'); }});
+  Object.defineProperty(OwnDate.prototype, 'constructor', {value: Date});
+  Object.defineProperty(Math, 'random', {value() { refuse('Math.random()'); }});
+
+  // Without a date these format the moment.
+  const format = Object.getOwnPropertyDescriptor(formats, 'format').get, parts = formats.formatToParts;
+  Object.defineProperty(formats, 'format', {get() {
+    const made = format.call(this);
+    return date => date === undefined ? refuse('format()') : made(date);
+  }});
+  Object.defineProperty(formats, 'formatToParts', {value(date) {
+    return date === undefined ? refuse('formatToParts()') : parts.call(this, date);
+  }});
+  for (const name of ['Temporal', 'performance'])
+    if (name in globalThis) Object.defineProperty(globalThis, name, {value: undefined});
+})();
