@@ -85,6 +85,16 @@ def test_an_older_copy_of_a_job_is_refused(proxy: TcpProxy, database: Database, 
     assert sorted_rows(database, table) == [(1, None)]
 
 
+def test_the_newest_batch_is_known_to_a_start(proxy: TcpProxy, table: str):
+    output = table_output(proxy.port, table)
+    assert output.newest_batch("job") is None
+    for generation, number in ((1, 0), (1, 3), (2, 1)):
+        output.publish(batch(number, generation), [rows({"i": 1})])
+        found = table_output(proxy.port, table).newest_batch("job")
+        assert found == batch(number, generation)
+    assert output.newest_batch("another") is None
+
+
 def test_an_answer_that_is_lost_after_the_commit_is_recognised(
     proxy: TcpProxy, database: Database, table: str
 ):

@@ -123,6 +123,13 @@ class SqlOutput(OutputConnector):
                 "key"
             )
 
+    def newest_batch(self, job_id: str) -> Batch | None:
+        with self._failing("look for the newest batch"):
+            session = self._session()
+            found = session.newest(job_id, self.name)
+            session.rollback()
+        return None if found is None else Batch(*found, job_id)
+
     def clear(self, *, rows: bool) -> None:
         """Raises OutputError where rows are to go: they may be those of others."""
         if not rows:

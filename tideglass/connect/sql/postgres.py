@@ -204,6 +204,11 @@ class PostgresSession:
         if not self.run("SELECT to_regclass($1)::oid::bigint", self._batches)[0][0]:
             self.run(Postgres().batches_statement(self._address))
 
+    def newest(self, job_id: str, output: str) -> tuple[int, int] | None:
+        select = f"SELECT generation, batch FROM {self._batches} WHERE job = $1 AND output = $2"
+        found = self.run(f"{select} AND batch IS NOT NULL", job_id, output)
+        return (int(found[0][0]), int(found[0][1])) if found else None
+
     def lock(self, batch: Batch, output: str, writer: int) -> Written:
         key = (batch.job_id, output)
         self.run(

@@ -98,6 +98,10 @@ class SqlSession(Protocol):
         """Make the table of what is committed, unless it is there."""
         ...
 
+    def newest(self, job_id: str, output: str) -> tuple[int, int] | None:
+        """Generation and number of the last batch of an output, without a lock; None before the first."""
+        ...
+
     def lock(self, batch: Batch, output: str, writer: int) -> Written:
         """Lock what is known of an output, and leave `writer` there if no newer one is there."""
         ...

@@ -239,6 +239,11 @@ class TransactSqlSession:
     def make_batches(self) -> None:
         self.run(self._dialect.batches_statement(self._address))
 
+    def newest(self, job_id: str, output: str) -> tuple[int, int] | None:
+        select = f"SELECT generation, batch FROM {self._batches} WHERE job = %s AND output = %s"
+        found = self.run(f"{select} AND batch IS NOT NULL", job_id, output)
+        return (int(found[0][0]), int(found[0][1])) if found else None
+
     def lock(self, batch: Batch, output: str, writer: int) -> Written:
         """The update holds a lock on the row to the transaction's end, without any hint."""
         key = (batch.job_id, output)
