@@ -67,7 +67,8 @@ class InputSpec(BaseModel):
     rotation: how files take turns under one name. No part of what the input is.
     bounds: where the files may lie, links followed. No part of what the input is.
     pattern: of the folders below `path` that are read, with their times and partitions; None: all are.
-    compression: of all files; None: by their names.
+    compression: of all files, or of captured messages; None: by their names, or not at all.
+    capture: the files are of Event Hubs Capture, and hold messages in this format; None: they are not.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -83,6 +84,12 @@ class InputSpec(BaseModel):
     bounds: Bounds = Field(default=ANYWHERE, exclude=True, repr=False)
     pattern: InputPattern | None = None
     compression: Packing | None = None
+    capture: Literal["json", "csv", "avro"] | None = None
+
+    @property
+    def has_arrivals(self) -> bool:
+        """Whether each event has an arrival time of its own."""
+        return self.arrival is not None or self.capture is not None
 
     @field_validator("arrival", mode="before")
     @classmethod
@@ -161,7 +168,7 @@ class ReferenceSpec(BaseModel):
         return _identity(self, directory)
 
 
-_ADDED = ("pattern", "compression")
+_ADDED = ("pattern", "compression", "capture")
 
 
 def _identity(spec: InputSpec | ReferenceSpec, directory: StoragePath) -> dict[str, Any]:

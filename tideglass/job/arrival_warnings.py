@@ -19,7 +19,7 @@ def arrival_warnings(
 ) -> Iterator[str]:
     """A warning for each `--input` whose events all arrive at once, where that decides about rows."""
     for name, spec in inputs.items():
-        if options.input_option(name) is None or spec.arrival is not None:
+        if options.input_option(name) is None or spec.has_arrivals:
             continue
         remedy = f"name the field with the time of arrival: --input {name}={spec.path},arrival=FIELD"
         readers = [reader for reader in topology.readers if reader.input == name]

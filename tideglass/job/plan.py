@@ -23,7 +23,7 @@ from tideglass.connect.spec import InputSpec, ReferenceSpec
 from tideglass.core.bounds import ANYWHERE
 from tideglass.core.errors import ProjectError
 from tideglass.core.file_names import folder_name
-from tideglass.core.types import ARRIVAL, PARTITION
+from tideglass.core.types import ARRIVAL, EVENT_HUB, PARTITION
 from tideglass.job.arrival_warnings import arrival_warnings
 from tideglass.job.directory import JobDirectory
 from tideglass.job.options import JobPlan, RunOptions
@@ -74,7 +74,7 @@ def plan_job(
     read = query.plan.references if only is None else ()
     references = {name: _reference_spec(project, options, name) for name in read}
     settings = project.settings
-    if not (live or options.inputs or any(spec.arrival for spec in files.values())):
+    if not (live or options.inputs or any(spec.has_arrivals for spec in files.values())):
         # The service's tools apply no policies to local files (`asa.md` 10.1).
         settings = settings.without_policies()
     runs_on = this_machine(options.cores) if executors is None else executors()
@@ -123,6 +123,8 @@ def _metadata(project_input: ProjectInput | None, option: InputOption | None, li
     if option.partitions == "one":
         names -= metadata_in(PARTITION)
     arrival = [] if option.arrival is None else [ARRIVAL]
+    if option.capture is not None:
+        arrival = [ARRIVAL, EVENT_HUB, *([] if option.partitions == "one" else [PARTITION])]
     return names | metadata_in(*arrival, *([PARTITION] if option.partitions == "folders" else []))
 
 
@@ -162,6 +164,9 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
     partitions = None if option is None else option.partitions
     if partitions is None and known is not None and path.is_dir():
         partitions = known.partitions
+    capture = None if option is None else option.capture
+    if capture is not None and partitions is None and path.is_dir():
+        partitions = "folders"  # their paths have a folder for each
     delimiter = None if option is None else option.delimiter
     rotation = None if option is None else option.rotation
     rotation = rotation or ("none" if known is None else known.rotation)
@@ -182,8 +187,16 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
             "finished": options.once,
             "rotation": rotation,
             "bounds": ANYWHERE if option is not None or known is None else known.bounds,
+            "capture": capture,
+            "compression": _compression_of_messages(known) if capture is not None else None,
         }
     )
+
+
+def _compression_of_messages(known: ProjectInput | None) -> str | None:
+    """How the messages of a hub are compressed, which Capture writes as they are."""
+    topic = None if known is None or known.live is None else known.live.as_topic()
+    return None if topic is None or topic.compression == "none" else topic.compression
 
 
 def _checked_path(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tideglass.connect.formats.table import FORMATS
+from tideglass.connect.formats.table import FORMATS, formats_that
 from tideglass.core.errors import ProjectError
 from tideglass.core.suggest import did_you_mean
 from tideglass.project.file_reader import Problems
@@ -31,6 +31,7 @@ CHOICES: Mapping[str, str] = {
     "partitions": "folders: each sub-folder is a partition; one: all files are one",
     "rotation": "how files take turns under one name: none, rename, copytruncate",
     "format": f"of the files, if their names do not tell: {', '.join(FORMATS)}",
+    "capture": "files of Event Hubs Capture: the format of the messages in them, json, csv or avro",
     "delimiter": "of CSV: comma, semicolon, space, tab, bar",
 }
 _PARTITIONS: Mapping[str, Literal["one", "folders"]] = {"one": "one", "folders": "folders"}
@@ -49,6 +50,7 @@ class InputOption:
     file_format: a name of FORMATS.
     delimiter: of CSV.
     rotation: how files take turns under one name.
+    capture: of files of Event Hubs Capture, the format of the messages in them.
     """
 
     path: Path | StoragePath
@@ -58,6 +60,7 @@ class InputOption:
     file_format: str | None = None
     delimiter: str | None = None
     rotation: Rotation | None = None
+    capture: str | None = None
 
 
 def input_option(name: str, text: str) -> InputOption:
@@ -87,6 +90,7 @@ def input_option(name: str, text: str) -> InputOption:
         parts.get("format"),
         _delimiter(name, parts.get("delimiter")),
         ROTATIONS.get(parts.get("rotation", "")),
+        parts.get("capture"),
     )
 
 
@@ -134,11 +138,16 @@ def _check(name: str, parts: Mapping[str, str]) -> None:
         "partitions": tuple(_PARTITIONS),
         "rotation": tuple(ROTATIONS),
         "format": tuple(FORMATS),
+        "capture": formats_that("messages"),
     }
     for key, values in allowed.items():
         if parts.get(key, values[0]) not in values:
             near = did_you_mean(parts[key], values) or f"it must be one of {', '.join(values)}"
             raise ProjectError(f"--input {name}: {key} is {parts[key]!r}; {near}")
+    if "capture" in parts and ("arrival" in parts or "format" in parts):
+        raise ProjectError(
+            f"--input {name}: files of Capture are Avro and have times of arrival; say neither"
+        )
     if "arrival-format" in parts and "arrival" not in parts:
         raise ProjectError(f"--input {name}: arrival-format without arrival=FIELD says nothing")
 

@@ -116,7 +116,8 @@ def sample(
     until = time.monotonic() + seconds
     topic, source = job.topics.get(reader.input), job.inputs.get(reader.input)
     own = job.compiled.topology.fields[reader.input]
-    records = "" if topic is None else topic.records
+    captured = isinstance(source, FileInput) and source.spec.capture is not None
+    records = topic.records if topic is not None else "EventHub" if captured else ""
     added = ((EVENT_HUB,), (USER,), *([(_IOT_HUB,)] if records == _IOT_HUB else [])) if records else ()
     wanted = replace(own, whole=True, paths=tuple(sorted({*own.paths, *added})), event_ids=True)
     wanted = replace(wanted, blob_names=topic is None)

@@ -27,6 +27,7 @@ from tideglass.connect.files.rotation import (
     mark_of,
 )
 from tideglass.connect.files.seek import place_of, seek
+from tideglass.connect.formats.payloads import Payload
 from tideglass.connect.formats.table import format_of, known_ends
 from tideglass.connect.source import SeekResult, StreamInput
 from tideglass.connect.spec import InputSpec
@@ -53,7 +54,7 @@ class FileInput(StreamInput):
 
     @property
     def arrives_with_piece(self) -> bool:
-        return self.spec.arrival is None
+        return not self.spec.has_arrivals
 
     def until_its_end(self) -> FileInput:
         return replace(self, spec=self.spec.model_copy(update={"finished": True}))
@@ -158,7 +159,13 @@ class FileInput(StreamInput):
                     mark_of(piece),
                     self.spec.finished or self.spec.rotation != "none",
                     file_format.packing,
+                    None if self.spec.capture is None else self._captured(),
+                    partition,
                 )
+
+    def _captured(self) -> Payload:
+        spec = self.spec
+        return Payload(spec.capture or "json", spec.delimiter, compression=spec.compression or "none")
 
     def ended(self, position: Positions) -> frozenset[str]:
         """The partitions whose files are read to their end; none while the input may still grow."""
@@ -182,6 +189,8 @@ class FileInput(StreamInput):
         return located(path, mark_of(piece), self.spec.rotation) or path
 
     def format_of(self, path: StoragePath) -> FileFormat:
+        if self.spec.capture is not None:
+            return FileFormat("avro")
         found = self.spec.format or format_of(path)
         if found is None:
             raise InputError(
@@ -350,9 +359,7 @@ class FileInput(StreamInput):
             arrival_ticks = (
                 each.arrival_ticks if last is None else max(last.arrival_ticks, each.arrival_ticks)
             )
-            same_time = last is not None and (
-                last.arrival_ticks == arrival_ticks or self.spec.arrival is not None
-            )
+            same_time = last is not None and (last.arrival_ticks == arrival_ticks or self.spec.has_arrivals)
             continues = last is not None and last.where == each.name and last.end == each.begin
             if last is not None and continues and same_time and not each.begins:
                 known[-1] = Piece(each.name, last.begin, end, last.arrival_ticks, mark)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
+from tideglass.connect.files.capture import read_capture
 from tideglass.connect.files.file_format import Packing, packing_of
 from tideglass.connect.files.file_marks import FileMark, check_unchanged
 from tideglass.connect.files.piece_ends import HEAD_BYTES
@@ -32,6 +33,7 @@ from tideglass.connect.formats.json.document import next_beginning, parts_of
 from tideglass.connect.formats.json.framing import is_document, newlines, texts_between
 from tideglass.connect.formats.json.mixed import decode_lines
 from tideglass.connect.formats.parquet import decode_parquet, wanted_columns
+from tideglass.connect.formats.payloads import Payload
 from tideglass.connect.formats.table import FORMATS, function
 from tideglass.connect.spec import Arrival
 from tideglass.core import profile
@@ -75,6 +77,8 @@ class FilePiece:
     mark: by what the file is known again; None where it need not be.
     may_be_copied: the content of the file alone counts.
     packing: how the file is compressed; None: as its name shows.
+    captured: how the messages of Event Hubs Capture in it hold their events; None: it holds events.
+    partition: the name of the input's partition.
     """
 
     path: str
@@ -90,6 +94,8 @@ class FilePiece:
     mark: FileMark | None = None
     may_be_copied: bool = True
     packing: Packing | None = None
+    captured: Payload | None = None
+    partition: str = "0"
 
     @property
     def packed_as(self) -> Packing:
@@ -125,8 +131,11 @@ def read_piece(piece: FilePiece, fields: Fields, level: str = "1.2") -> Iterator
 def _chunk(decoded: Decoded, bytes_read: int, piece: FilePiece, fields: Fields) -> Chunk:
     table, rejected = decoded.table, decoded.rejected
     offsets = table[LINE].to_numpy() | (piece.ordinal << OFFSET_BITS)
-    if piece.arrival is None:
-        arrival: Ints = np.full(table.num_rows, piece.arrival_time_ticks, np.int64)
+    if piece.captured is not None:
+        arrival: Ints = table[ARRIVAL].to_numpy()
+        table = table.drop_columns([ARRIVAL])
+    elif piece.arrival is None:
+        arrival = np.full(table.num_rows, piece.arrival_time_ticks, np.int64)
     else:
         name = column_name(piece.arrival.path)
         arrival, readable = arrival_ticks(table, name, piece.arrival.format)
@@ -148,6 +157,9 @@ def _chunk(decoded: Decoded, bytes_read: int, piece: FilePiece, fields: Fields) 
 def _decoded(piece: FilePiece, fields: Fields, level: str) -> Iterator[tuple[Decoded, int]]:
     read = cast("Read", function(FORMATS[piece.format].read))
     with storage_path(piece.path).open() as raw:
+        if piece.captured is not None:
+            yield from _captured(piece, piece.captured, raw, fields, level)
+            return
         packing = piece.packed_as
         packed = Unpacked(raw, piece.end, packing) if packing else None
         yield from read(piece, cast("ByteReader", raw) if packed is None else packed, fields, level)
@@ -156,6 +168,15 @@ def _decoded(piece: FilePiece, fields: Fields, level: str) -> Iterator[tuple[Dec
             message = f"the file is not valid {packing}: {packed.broken}"
             refusals.add(INVALID_COMPRESSION, message, [0], [piece.path])
             yield decode_nothing(fields, level, refusals), 0
+
+
+def _captured(
+    piece: FilePiece, payload: Payload, raw: object, fields: Fields, level: str
+) -> Iterator[tuple[Decoded, int]]:
+    size = piece.end
+    for decoded in read_capture(raw, piece.path, piece.partition, payload, fields, level):
+        yield decoded, size
+        size = 0
 
 
 def decode_nothing(fields: Fields, level: str, refusals: Refusals) -> Decoded:

@@ -32,7 +32,7 @@ def seek(source: FileInput, partition: str, pieces: Position, from_ticks: int | 
     """
     if from_ticks is None:
         return SeekResult([], 0)
-    if source.spec.arrival is None:
+    if not source.spec.has_arrivals:
         ordinal = next(
             (n for n, piece in enumerate(pieces) if piece.arrival_ticks >= from_ticks), len(pieces)
         )

@@ -91,7 +91,7 @@ def fields_of_messages(
             numbers[place],
             records,
         )
-        texts.append(json.dumps(_asked(found, paths)))
+        texts.append(json.dumps(asked_of(found, paths)))
     return pa.array(texts, pa.string()), replace(
         fields, paths=paths, whole=False, payload_types=(), event_ids=False
     )
@@ -131,7 +131,7 @@ def records_of(
     return found
 
 
-def _asked(found: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+def asked_of(found: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
     """The fields of paths, in the spelling of the paths; names are found whatever their case."""
     result: dict[str, Any] = {}
     for path in sorted(paths, key=len):  # a record, then fields of it
