@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,8 @@ from tideglass.job.output_retries import Retries
 from tideglass.job.progress.counts import Counts
 from tideglass.job.progress.published import Published
 from tideglass.job.report.status import JobState, Status, read_status
-from tideglass.spark.stop_asked import StopAsked
+from tideglass.spark.errors import explained
+from tideglass.spark.stop_asked import StopAsked, is_stop
 from tideglass.storage import storage_path
 from tideglass.telemetry.diagnostic_log import DiagnosticLog
 from tideglass.telemetry.samples import samples
@@ -195,8 +197,9 @@ def test_a_stop_breaks_the_wait_and_the_next_run_goes_on_with_the_batch(tmp_path
         run.committer.publisher.retries = Retries(60.0, 60.0)
         stopping = threading.Timer(0.2, run.reporter.request_stop)
         stopping.start()
-        with pytest.raises(StopAsked, match="'bad'"):
+        with pytest.raises(StopAsked, match="'bad'") as raised:
             run.batch()
+    assert is_stop("".join(traceback.format_exception(raised.value))), "so it ends a run on Spark"
     assert world.bad.published == [0]
     written = {path: path.stat().st_mtime_ns for path in world.good.path.local.glob("part-*")}
     world.bad.dead.clear()
@@ -217,6 +220,7 @@ def test_a_finished_run_gives_up_after_its_time_and_says_what_is_committed(tmp_p
         with pytest.raises(OutputError, match="did not take batch 1") as raised:
             run.batch()
     text = str(raised.value)
+    assert str(explained("".join(traceback.format_exception(raised.value)))) == text, "so Spark tells it"
     assert "batches up to 0 are committed, batch 1 is not; 'good' have their rows of it" in text
     assert "the server is gone" in text
     assert "no row is lost" in text
@@ -267,3 +271,25 @@ def test_pauses_double_up_to_a_limit_and_heed_what_the_output_asks_for() -> None
     assert pauses != [retries.pause_seconds("p", tries) for tries in range(1, 9)]
     assert retries.pause_seconds("o", 1, 30.0) == 30.0
     assert retries.pause_seconds("o", 1, 1e9) == 900.0
+
+
+@pytest.mark.parametrize("times", [2, 9])
+def test_an_output_that_is_away_at_the_start_is_waited_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    world, slept = World(tmp_path), list[float]()
+    monkeypatch.setattr("tideglass.job.start.begin.time.sleep", slept.append)
+    world.bad.away.extend([True] * times)
+    world.events(2)
+    if times == 9:
+        with (
+            pytest.raises(OutputError, match=r"(?s)'bad' is not available.*the server is gone.*hint"),
+            world.run(),
+        ):
+            pass
+        assert len(slept) == 3
+        return
+    with world.run() as run:
+        run.batches()
+    assert len(slept) == 2
+    assert world.bad_rows() == [0, 1]

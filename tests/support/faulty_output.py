@@ -24,6 +24,7 @@ class FaultyOutput(OutputConnector):
     refuses: which rows it never takes.
     dead: what happens before it takes rows; raises where it is dead.
     published: the batches it was called with, in order.
+    away: an entry for each try to prepare it that fails.
     """
 
     name: str
@@ -33,6 +34,12 @@ class FaultyOutput(OutputConnector):
     refuses: Callable[[Mapping[str, Any]], bool] = lambda row: False
     dead: list[bool] = field(default_factory=list[bool])
     published: list[int] = field(default_factory=list[int])
+    away: list[bool] = field(default_factory=list[bool])
+
+    def prepare(self) -> None:
+        if self.away:
+            self.away.pop()
+            raise OutputUnavailable("the server is gone")
 
     def publish(self, batch: Batch, staged: Sequence[pa.Table]) -> Sequence[pa.Table]:
         self.published.append(batch.number)

@@ -95,11 +95,19 @@ def summary(project: Project, plan: Plan) -> Table:
         add("step", name, ", ".join(node.columns) + (", *" if node.open else ""))
     for output in plan.outputs:
         columns = ", ".join(output.node.columns) + (", *" if output.node.open else "")
-        add("output", output.name, columns)
+        add("output", output.name, columns + guarantee_words(project, output.name))
     for function in project.functions.values():
         add("function", function.called, "JavaScript")
     add("settings", "", _settings_words(project))
     return shown
+
+
+def guarantee_words(project: Project, name: str) -> str:
+    """What a reader of a live output can rely on; "" for one that files stand in for."""
+    found = next((each for key, each in project.outputs.items() if key.casefold() == name.casefold()), None)
+    if found is None or found.connector is None:
+        return ""
+    return f" (with --live: {found.origin}, {found.connector.guarantee})"
 
 
 def _input_words(project: Project, name: str) -> str:

@@ -23,7 +23,7 @@ def explain(
     from rich.console import Console
     from rich.table import Table
 
-    from tideglass.cli.check import known_inputs
+    from tideglass.cli.check import guarantee_words, known_inputs
     from tideglass.cli.notes import report_warnings, reporting_notes
     from tideglass.compile import compile_query
     from tideglass.evaluate.program_sql import program_sql
@@ -51,6 +51,11 @@ def explain(
         console.print(stage.title, style="bold", markup=False)
         for line in stage.operators:
             console.print(f"  {line}", markup=False)
+    live = [(name, guarantee_words(loaded, name)) for name in compiled.topology.outputs]
+    if any(words for _, words in live):
+        console.print("outputs", style="bold", markup=False)
+        for name, words in live:
+            console.print(f"  {name}{words}", markup=False)
     crossings = explain_crossings(compiled.topology)
     console.print("what crosses between them", style="bold", markup=False)
     if not crossings:

@@ -171,6 +171,10 @@ def _called(output: OutputStatus) -> str:
     if output.alive is None:
         return "not called yet"
     last = "" if output.last_row is None else f", last row {_to_the_second(output.last_row)}"
+    if output.conversion_errors:
+        last += f", {output.conversion_errors:,} rows refused"
+    if output.next_try is not None:
+        last += f", a batch waits for it, next try {_to_the_second(output.next_try)}"
     if output.alive:
         return f"alive{last}"
     return f"dead, {output.failed_calls:,} of {output.calls:,} calls failed: {output.last_error}{last}"

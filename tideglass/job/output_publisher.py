@@ -200,7 +200,8 @@ class OutputPublisher:
             now = time.monotonic()
             for name, each in dead.items():
                 if timeout is not None and now - each.since_seconds >= timeout:
-                    raise OutputError(_timeout_text(name, each, batch, now, done)) from each.error
+                    # Without a cause: of an error in a batch Spark tells the first in a chain.
+                    raise OutputError(_timeout_text(name, each, batch, now, done))
             left = min(each.due_seconds for each in dead.values()) - now
             if left <= 0:
                 self.check()

@@ -32,7 +32,7 @@ from tideglass.spark.session.spark_settings import (
     require,
     warn_of_slowness,
 )
-from tideglass.spark.stop_asked import StopAsked
+from tideglass.spark.stop_asked import StopAsked, is_stop
 from tideglass.storage import storage_path
 
 #: What the driver does with the messages of a batch. May run again for the same batch after a crash.
@@ -219,7 +219,7 @@ def wait(
             if asked_to_stop.is_set() and not query.status["isTriggerActive"]:
                 query.stop()
     except StreamingQueryException as error:
-        if f"{StopAsked.__module__}.{StopAsked.__name__}" not in str(error):
+        if not is_stop(str(error)):
             raise explained(str(error)) from error
     except KeyboardInterrupt:
         query.stop()

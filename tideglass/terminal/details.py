@@ -196,6 +196,10 @@ def _output_lines(snapshot: JobSnapshot, found: OutputStatus) -> Iterator[str]:
     yield f"its timestamp      {instant_text(found.last_row_ticks)}"
     took = short_span_text(found.seconds)
     yield f"calls              {found.calls:,}, {found.failed_calls:,} failed, {took} in all"
+    if found.conversion_errors:
+        yield f"rows refused       {found.conversion_errors:,} since state began"
+    if found.next_try:
+        yield f"a batch waits      since {found.dead_since}, next try {found.next_try}"
     if found.last_error:
         yield f"last error         {found.last_error}"
     own = snapshot.diagnosis.of(found.output)

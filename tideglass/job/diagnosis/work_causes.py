@@ -10,7 +10,7 @@ from tideglass.job.diagnosis.finding import Finding, Severity
 from tideglass.job.diagnosis.run_causes import MEMORY_REMEDY
 from tideglass.job.diagnosis.words import count_text, share_text, size_text, span_text
 from tideglass.job.report.history import HistorySample
-from tideglass.job.report.status import BatchStatus, RangeStatus
+from tideglass.job.report.status import BatchStatus, OutputStatus, RangeStatus
 
 #: From this share of a batch on the commit, which writes the outputs, is what takes the time.
 SINK_SHARE = 0.5
@@ -41,7 +41,7 @@ def failing_sinks(facts: JobFacts) -> Iterator[Finding]:
                 Severity.PROBLEM,
                 f"output {each.output} ({each.connector}) cannot be written: "
                 f"{each.last_error or 'its last call failed'}",
-                (f"{count_text(each.failed_calls, 'call')} of {each.calls:,} failed",),
+                tuple(_evidence(each)),
                 "make the output writable; the batch is written again, and no row is lost",
             )
     batches = _last(facts.status.recent_batches)
@@ -64,6 +64,14 @@ def failing_sinks(facts: JobFacts) -> Iterator[Finding]:
             "look at the sink and the way to it (disk, network, broker); fewer and larger batches "
             "(--batch-mb) make fewer calls",
         )
+
+
+def _evidence(output: OutputStatus) -> Iterator[str]:
+    yield f"{count_text(output.failed_calls, 'call')} of {output.calls:,} failed"
+    if output.next_try is not None:
+        yield f"a batch waits for it since {output.dead_since}; it is tried next at {output.next_try}"
+    if output.conversion_errors:
+        yield f"{count_text(output.conversion_errors, 'row')} refused"
 
 
 def _last(batches: Sequence[BatchStatus], most: int = 10) -> Sequence[BatchStatus]:
@@ -204,6 +212,8 @@ def stuck_batch(facts: JobFacts) -> Iterator[Finding]:
     began_ticks = wall_ticks(facts.status.batch_began)
     if facts.is_over or began_ticks is None:
         return
+    if any(each.next_try is not None for each in facts.status.outputs):
+        return  # it waits for an output, which `failing_sinks` says
     seconds = (facts.now_ticks - began_ticks) / TICKS_PER_SECOND
     longest = max((each.seconds for each in facts.status.recent_batches), default=0.0)
     if seconds >= STUCK_SECONDS and seconds >= STUCK_TIMES * longest:

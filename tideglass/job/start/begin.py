@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from tideglass.connect.files.output import FileOutput
 from tideglass.connect.output import Batch, OutputConnector
 from tideglass.connect.reference.journal import JournaledReferences
-from tideglass.core.errors import FRESH, StateError, damaged
+from tideglass.core.errors import FRESH, OutputError, OutputUnavailable, StateError, damaged
 from tideglass.core.time import NANOSECONDS_PER_TICK, format_ticks
 from tideglass.job.directory import JobDirectory
 from tideglass.job.options import JobPlan
+from tideglass.job.output_retries import Retries
 from tideglass.job.progress.counts import COUNTS, Counts
 from tideglass.job.progress.idle_journal import IdleJournal
 from tideglass.job.progress.stop_point import StopPoint, stop_point
@@ -41,6 +42,9 @@ from tideglass.job.work_layout import layout_changes
 from tideglass.plan.read_back import read_backs
 from tideglass.spark.checkpoint import last_batch, newest_batch
 from tideglass.storage import StoragePath
+
+#: Of an output, before a start ends.
+PREPARE_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +119,8 @@ def begin(job: JobPlan, directory: JobDirectory, lookup: TopicLookup) -> RunSetu
         _check_outputs(job, directory, plan, previous.manifest)
         if not _withdraws(plan):
             _check_age(job, directory, previous)
-    for output in job.outputs.values():
-        output.prepare()
+    for name, output in job.outputs.items():
+        _prepare(name, output)
 
     _clear_outputs(job, directory, plan, previous, replaces_rows=replaces_rows)
     if _withdraws(plan) and not replaces_rows:
@@ -228,6 +232,25 @@ def _check_age(job: JobPlan, directory: JobDirectory, previous: Previous) -> Non
                 "  hint: put the newest job directory back; --start last removes the rows of later batches "
                 "where the output can, and writes them again; --fresh starts anew and replaces all rows"
             )
+
+
+def _prepare(name: str, output: OutputConnector) -> None:
+    """Prepare an output; one that is away for a moment is waited for.
+
+    Raises OutputError where it stays away: a start that waited longer would look like one that hangs.
+    """
+    for tries in range(1, PREPARE_TRIES + 1):
+        try:
+            output.prepare()
+        except OutputUnavailable as error:
+            if tries == PREPARE_TRIES:
+                raise OutputError(
+                    f"the output {name!r} is not available, so the run does not start: {error}\n"
+                    "  hint: start it again once the output is there; nothing has been read or written"
+                ) from None
+            time.sleep(Retries().pause_seconds(name, tries))
+        else:
+            return
 
 
 def _clear_outputs(
