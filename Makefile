@@ -15,6 +15,7 @@
 #   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
 #   make costs       keep what kernels cost now as the thresholds of tests/costs
 #   make bench       our engine beside Flink SQL, Structured Streaming and DuckDB; BENCH="--help" for more
+#   make soak        an hour of 5 000 events/s with kills, and memory that must stay flat; SOAK="--minutes 10 --rate 1000"
 #   make clean       remove what the targets made
 
 PYTHON ?= python3
@@ -30,7 +31,7 @@ PANDAS ?= 2
 OTHER := .cache/spark-$(SPARK)-$(notdir $(PYTHON))-pandas-$(PANDAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo kafka cluster test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries fuzz costs clean
+.PHONY: help setup lock audit demo kafka cluster test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries fuzz soak costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -127,6 +128,9 @@ cluster-queries: $(READY)
 
 fuzz: $(READY)
 	@$(BIN)/python tests/fuzz $(FUZZ)
+
+soak: $(READY)
+	$(BIN)/python bench/soak.py $(SOAK)
 
 costs: $(READY)
 	@$(BIN)/python tests/costs/kernel_costs.py --renew

@@ -143,3 +143,16 @@ def waited(seconds: list[float]) -> Any:
         seconds[0] += length
 
     return sleep
+
+
+def test_a_lock_that_cannot_be_written_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    directory = JobDirectory(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"), RunLock(directory):
+            pass
+    with RunLock(directory):
+        assert running(directory) is not None

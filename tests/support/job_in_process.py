@@ -151,6 +151,13 @@ class RunInProcess:
         self.number = 0
 
     def __enter__(self) -> RunInProcess:
+        try:
+            return self._begun()
+        except BaseException as error:  # as a process that ends, which gives its lock back
+            self._stack.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def _begun(self) -> RunInProcess:
         job, directory = self.job, self.directory
         self.lock = self._stack.enter_context(RunLock(directory))
         directory.stop.unlink(missing_ok=True)

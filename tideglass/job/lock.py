@@ -80,9 +80,13 @@ class RunLock:
             os.close(file)
             raise StateError(_refusal(self.directory, before))
         body = _DOCUMENT.text(Holder(os.getpid(), socket.gethostname(), time.time())).encode()
-        os.ftruncate(file, 0)
-        os.pwrite(file, body, 0)
-        os.fsync(file)
+        try:
+            os.ftruncate(file, 0)
+            os.pwrite(file, body, 0)
+            os.fsync(file)
+        except OSError:  # the disk: a later run in this process may take the lock
+            os.close(file)
+            raise
         self._file = file
 
     def check(self) -> None:
@@ -102,9 +106,11 @@ class RunLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            os.ftruncate(self._file, 0)  # an empty file: its holder ended by itself
-            os.close(self._file)
-            self._file = None
+            file, self._file = self._file, None
+            try:
+                os.ftruncate(file, 0)  # an empty file: its holder ended by itself
+            finally:
+                os.close(file)
         if self._lease is not None:
             self._lease.__exit__(kind, error, trace)
             self._lease = None
