@@ -90,7 +90,7 @@ SECTIONS: dict[str, str] = {
     "5.4": NOT_YET,
     "5.5": "types/level_1_0_* types/booleans_at_level_1_1 types/create_table_float_at_level_1_0 "
     "errors/bit_below_level_1_2 errors/prefixed_function",
-    "6.1": "test_file_input test_messages",
+    "6.1": "test_file_input test_messages test_path_patterns test_blob_files test_capture",
     "6.2": "test_bad_input",
     "6.3": "reference/snapshots reference/no_snapshot test_reference_files test_reference_sql",
     "A-01": "time/twelve_events_*",

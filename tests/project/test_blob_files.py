@@ -120,6 +120,24 @@ def test_a_live_run_reads_the_container_and_any_other_needs_files(
         assert source.spec.finished == once
 
 
+def test_a_path_pattern_of_the_command_line_stands_in_for_the_container(tmp_path: Path):
+    for partition in (0, 1):
+        folder = tmp_path / "copy" / str(partition) / "2026" / "03" / "01" / "08"
+        folder.mkdir(parents=True)
+        (folder / "a.csv").write_text("v\n1\n")
+    path = tmp_path / "copy" / "{partition}" / "{date}" / "{time}"
+    project = project_of(tmp_path / "project", TOOLS)
+    options = RunOptions(once=True, inputs={"logs": InputOption(path)})
+    source = plan_job(project, options).inputs["logs"]
+    assert isinstance(source, FileInput)
+    assert source.spec.path == StoragePath(str(tmp_path / "copy"))
+    assert source.partitions() == ["0", "1"]
+    assert {each.where for each in source.latest({})["1"]} == {"1/2026/03/01/08/a.csv"}
+    missing = RunOptions(once=True, inputs={"logs": InputOption(tmp_path / "none" / "{date}")})
+    with pytest.raises(ProjectError, match="does not exist"):
+        plan_job(project, missing)
+
+
 def test_neither_the_identity_nor_the_text_of_an_input_holds_its_key(tmp_path: Path):
     content = changed(TOOLS, StorageAccounts=[{"AccountName": "tolls", "AccountKey": "c2VjcmV0"}])
     project = project_of(tmp_path, content)

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeVar
 
 from tideglass.bind.catalog import InputInfo, metadata_in
 from tideglass.compile import bind_query
+from tideglass.connect.files.blob_input import BlobInput
 from tideglass.connect.files.input import FileInput
+from tideglass.connect.files.input_pattern import InputPattern, split_pattern
 from tideglass.connect.files.partitioned_output import PartitionedFileOutput
 from tideglass.connect.formats.table import format_of
 from tideglass.connect.output import OutputConnector
@@ -21,9 +23,9 @@ from tideglass.connect.reference.pattern import is_pattern
 from tideglass.connect.source import InputConnector
 from tideglass.connect.spec import InputSpec, ReferenceSpec
 from tideglass.core.bounds import ANYWHERE
-from tideglass.core.errors import ProjectError
+from tideglass.core.errors import InputError, ProjectError
 from tideglass.core.file_names import folder_name
-from tideglass.core.types import ARRIVAL, EVENT_HUB, PARTITION
+from tideglass.core.types import ARRIVAL, BLOB_NAME, EVENT_HUB, PARTITION
 from tideglass.job.arrival_warnings import arrival_warnings
 from tideglass.job.directory import JobDirectory
 from tideglass.job.options import JobPlan, RunOptions
@@ -123,6 +125,8 @@ def _metadata(project_input: ProjectInput | None, option: InputOption | None, li
     if option.partitions == "one":
         names -= metadata_in(PARTITION)
     arrival = [] if option.arrival is None else [ARRIVAL]
+    if split_pattern(str(option.path)) is not None:
+        arrival += [BLOB_NAME, *([PARTITION] if "{partition}" in str(option.path).lower() else [])]
     if option.capture is not None:
         arrival = [ARRIVAL, EVENT_HUB, *([] if option.partitions == "one" else [PARTITION])]
     return names | metadata_in(*arrival, *([PARTITION] if option.partitions == "folders" else []))
@@ -155,6 +159,9 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
     option = options.input_option(name)
     known = _find(project.inputs, name)
     path = storage_path(_checked_path("input", name, option, known))
+    pattern = None if option is None else _pattern(path, known)
+    if pattern is not None:
+        path, pattern = pattern
     if not path.exists():
         hint = "" if option is None else hint_of_path(option.path)
         raise ProjectError(
@@ -187,10 +194,29 @@ def _input_spec(project: Project, options: RunOptions, name: str) -> InputSpec:
             "finished": options.once,
             "rotation": rotation,
             "bounds": ANYWHERE if option is not None or known is None else known.bounds,
+            "pattern": pattern,
             "capture": capture,
             "compression": _compression_of_messages(known) if capture is not None else None,
         }
     )
+
+
+def _pattern(path: StoragePath, known: ProjectInput | None) -> tuple[StoragePath, InputPattern] | None:
+    """The folder and the pattern of a path with {date}, {time} or {partition}; None for another one.
+
+    The formats are those of the project's blobs. Raises ProjectError for a pattern that is none.
+    """
+    split = split_pattern(str(path))
+    if split is None or path.exists():
+        return None
+    live = None if known is None else known.live
+    try:
+        pattern = (
+            replace(live.pattern, text=split[1]) if isinstance(live, BlobInput) else InputPattern(split[1])
+        )
+    except InputError as error:
+        raise ProjectError(str(error)) from None
+    return storage_path(split[0]), pattern
 
 
 def _compression_of_messages(known: ProjectInput | None) -> str | None:

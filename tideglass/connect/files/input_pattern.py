@@ -30,6 +30,19 @@ class PlaceInPattern(NamedTuple):
     folder_ticks: int
 
 
+def split_pattern(path: str) -> tuple[str, str] | None:
+    """The folder before the first token of a path and the pattern from there on; None without tokens.
+
+    >>> split_pattern("/a/b/{partition}/c-{date}"), split_pattern("/a")
+    (('/a/b', '{partition}/c-{date}'), None)
+    """
+    found = _TOKEN.search(path)
+    if found is None:
+        return None
+    folder, slash, name = path[: found.start()].rpartition("/")
+    return (folder or slash or "."), name + path[found.start() :]
+
+
 @dataclass(frozen=True, slots=True)
 class InputPattern:
     """A pattern of folders below the path of an input.
