@@ -137,9 +137,101 @@ def _windows_project() -> dict[str, bytes]:
         },
         "test/expected.json": '[{"plate":"A","t":3}]',
     }
+    for name, described in _services().items():
+        files[f"Outputs/{name}.json"] = {"Name": name, "ScriptType": "Output", **described}
+        files["asaproj.json"]["configurations"].append(
+            {"filePath": f"Outputs\\{name}.json", "subType": "Output"}
+        )
     return {
         name: (content if isinstance(content, str) else json.dumps(content, indent=1)).encode()
         for name, content in files.items()
+    }
+
+
+def _services() -> dict[str, dict[str, Any]]:
+    """Outputs that are services, in the spellings of the tools and of the interface."""
+    policy = {"SharedAccessPolicyName": "send", "SharedAccessPolicyKey": "${KEY}"}
+    return {
+        "queue": {
+            "DataSourceType": "Service Bus Queue",
+            "ServiceBusQueueProperties": {
+                "ServiceBusNamespace": "toll",
+                "QueueName": "q",
+                **policy,
+                "PropertyColumns": ["plate"],
+                "SystemPropertyColumns": {"SessionId": "plate"},
+                "MaxMessageBytes": 1_000_000,
+            },
+            "Serialization": {"Type": "Csv", "FieldDelimiter": "comma"},
+        },
+        "calls": {
+            "DataSourceType": "Azure Function",
+            "AzureFunctionProperties": {
+                "FunctionAppName": "toll",
+                "FunctionName": "f",
+                "ApiKey": "k",
+                "RowIdColumn": "id",
+                "MaxBatchCount": 10,
+                "MaxBatchSize": 1000,
+            },
+        },
+        "table": {
+            "DataSourceType": "Azure Data Explorer",
+            "AzureDataExplorerProperties": {
+                "Cluster": "https://toll.kusto.windows.net",
+                "Database": "d",
+                "Table": "t",
+                "AuthenticationMode": "Msi",
+            },
+        },
+        "topic": {
+            "properties": {
+                "datasource": {
+                    "type": "Microsoft.ServiceBus/Topic",
+                    "properties": {
+                        "serviceBusNamespace": "toll",
+                        "topicName": "t",
+                        "authenticationMode": "Msi",
+                    },
+                },
+            }
+        },
+        "rows": {
+            "DataSourceType": "SQL Database",
+            "SQLDatabaseProperties": {
+                "Server": "toll",
+                "Database": "d",
+                "Table": "t",
+                "User": "u",
+                "Password": "${KEY}",
+                "MaxBatchCount": 1000,
+                "MaxWriterCount": 1,
+                "AuthenticationMode": "ConnectionString",
+            },
+        },
+        "documents": {
+            "DataSourceType": "DocumentDB",
+            "DocumentDbProperties": {
+                "AccountId": "toll",
+                "AccountKey": "${KEY}",
+                "Database": "d",
+                "ContainerName": "c",
+                "DocumentId": "id",
+                "PartitionKey": "plate",
+            },
+        },
+        "blobs": {
+            "DataSourceType": "Blob Storage",
+            "BlobStorageProperties": {
+                "StorageAccounts": [{"AccountName": "toll", "AccountKey": "${KEY}"}],
+                "Container": "rows",
+                "PathPattern": "{date}/{time}",
+                "DateFormat": "yyyy/MM/dd",
+                "TimeFormat": "HH",
+                "BlobWriteMode": "Once",
+            },
+            "Serialization": {"Type": "Delta", "DeltaTablePath": "f/t", "PartitionColumns": ["plate"]},
+        },
     }
 
 
