@@ -216,11 +216,10 @@ def test_rows_of_uncommitted_batches_cannot_be_withdrawn_and_that_is_said(tmp_pa
 
 def test_a_table_with_rows_is_not_overwritten(tmp_path):
     output = an_output(tmp_path)
-    output.clear(rows=True)
+    output.check_replaceable()
     publish(output, 0, numbers(1))
-    output.clear(rows=False)
     with pytest.raises(OutputError, match="cannot be replaced"):
-        output.clear(rows=True)
+        output.check_replaceable()
 
 
 def others_append(path: Path, application: str, version: int, *values: int) -> None:

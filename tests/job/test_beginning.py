@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from support.begun import QUERY, Bench, no_broker
+from tideglass.connect.files.output import FileOutput
 from tideglass.core.durable import sealed, unsealed
 from tideglass.core.errors import OutputError, StateError
 from tideglass.job.directory import JobDirectory
@@ -144,6 +145,25 @@ def test_rows_of_others_are_not_mixed_in_and_the_refusal_leaves_nothing(bench: B
         assert bench.everything() == before
     assert not bench.begin(overwrite=True).plan.resume
     assert list(many.glob("part-*")) == []
+
+
+def test_a_start_that_cannot_replace_the_rows_of_one_output_leaves_those_of_all(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    bench.begin()
+    many = bench.folder / "LocalRunOutputs" / "many"
+    many.mkdir(parents=True)
+    (many / "part-00000000-x.json").write_text("{}\n")
+    before = bench.everything()
+
+    def refuse(output: FileOutput) -> None:
+        if output.name == "few":
+            raise OutputError("rows of others")
+
+    monkeypatch.setattr(FileOutput, "check_replaceable", refuse)
+    with pytest.raises(OutputError, match="rows of others"):
+        bench.begin(fresh=True)
+    assert bench.everything() == before
 
 
 def test_an_output_that_moves_is_told_and_its_earlier_rows_stay(bench: Bench, tmp_path: Path):

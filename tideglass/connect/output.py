@@ -134,5 +134,11 @@ class OutputConnector(Protocol):
         ours: the folders whose rows those of the run go on from. Raises OutputError.
         """
 
+    def check_replaceable(self) -> None:
+        """See that `clear` can remove all rows; changes nothing. Before any output is cleared of its rows.
+
+        Raises OutputError where it cannot.
+        """
+
     def clear(self, *, rows: bool) -> None:
         """Clear away what dead attempts staged; with `rows`, all rows too."""

@@ -118,9 +118,9 @@ class DeltaOutput(OutputConnector):
                 "it as you like"
             )
 
-    def clear(self, *, rows: bool) -> None:
-        """Raises OutputError where the rows of a table are to be replaced: it is append-only."""
-        if rows and self._commits("").opened() is not None:
+    def check_replaceable(self) -> None:
+        """Raises OutputError where there is a table, for it is append-only."""
+        if self._commits("").opened() is not None:
             raise OutputError(
                 f"the output {self.name!r} appends to the Delta table {self.path}, whose rows cannot be "
                 "replaced\n  hint: remove the table, or name another one"

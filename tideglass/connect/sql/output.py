@@ -130,10 +130,8 @@ class SqlOutput(OutputConnector):
             session.rollback()
         return None if found is None else Batch(*found, job_id)
 
-    def clear(self, *, rows: bool) -> None:
-        """Raises OutputError where rows are to go: they may be those of others."""
-        if not rows:
-            return
+    def check_replaceable(self) -> None:
+        """Raises OutputError where there are rows: they may be those of others."""
         with self._failing("look for rows"):
             session = self._session()
             found = session.has_rows()

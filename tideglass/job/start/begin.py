@@ -120,6 +120,8 @@ def begin(job: JobPlan, directory: JobDirectory, lookup: TopicLookup) -> RunSetu
         if not _withdraws(plan):
             _check_age(job, directory, previous)
     for name, output in job.outputs.items():
+        if replaces_rows:
+            output.check_replaceable()
         _prepare(name, output)
 
     _clear_outputs(job, directory, plan, previous, replaces_rows=replaces_rows)
