@@ -12,6 +12,7 @@
 #   make kafka       the toll example on a real Kafka broker, which it starts
 #   make cluster-queries  twenty recipes of the cookbook on a cluster of two workers, which it starts
 #   make cluster     toll events on a cluster of two workers, which it starts and harms
+#   make kills       kill runs on Spark at random, compare what readers of sinks find; KILLS="--kills 24 --seed 1"
 #   make fuzz        an hour of damaged input of every kind; FUZZ="--minutes 5 --seed 7" for less or again
 #   make costs       keep what kernels cost now as the thresholds of tests/costs
 #   make bench       our engine beside Flink SQL, Structured Streaming and DuckDB; BENCH="--help" for more
@@ -31,7 +32,7 @@ PANDAS ?= 2
 OTHER := .cache/spark-$(SPARK)-$(notdir $(PYTHON))-pandas-$(PANDAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo kafka cluster test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries fuzz soak costs clean
+.PHONY: help setup lock audit demo kafka cluster test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries kills fuzz soak costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -125,6 +126,9 @@ bench: $(READY)
 
 cluster-queries: $(READY)
 	@PYTHONPATH=.:tests $(BIN)/python -m support.cluster_recipes
+
+kills: $(READY)
+	@PYTHONPATH=tests $(BIN)/python -m support.kill_runs $(KILLS)
 
 fuzz: $(READY)
 	@$(BIN)/python tests/fuzz $(FUZZ)
