@@ -90,7 +90,7 @@ class HubWriter:
     def close(self) -> None:
         """Give up what is not sent."""
         producer, self._producer = self._producer, None
-        if producer is not None:
+        if producer is not None and len(producer):
             producer.purge(in_queue=True, in_flight=True)
             producer.flush(0.1)
 
