@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support.http_service import HttpService, Received, Says, an_http_service
+from support.http_service import HttpService, Says, an_http_service
 from tideglass.connect.azure import entra
 from tideglass.connect.output import Batch
 from tideglass.core import masking
@@ -100,12 +100,8 @@ def service() -> Iterator[HttpService]:
 
 @pytest.fixture(autouse=True)
 def surroundings(service: HttpService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every host is one that refuses, and answers with all it was sent; the environment has secrets, too."""
+    """Every host is one service, and the environment has secrets, too."""
 
-    def echo(request: Received) -> Says:
-        return Says(401, json.dumps([request.headers, request.body.decode(), CANARY, KEY]).encode())
-
-    service.says = echo
     monkeypatch.setattr(masking, "_spellings", set())
     monkeypatch.setattr(masking, "_pattern", [])
     monkeypatch.setattr(entra, "_kept", {})
@@ -158,9 +154,13 @@ def test_every_kind_of_output_has_a_row_here() -> None:
 @pytest.mark.parametrize("type_", [each for each in OUTPUTS if outputs.OUTPUTS.makes(each)])
 @pytest.mark.parametrize("where", ["in the project", "in the environment"])
 def test_an_output_that_fails_holds_and_says_no_secret(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, type_: str, where: str
+    tmp_path: Path, service: HttpService, monkeypatch: pytest.MonkeyPatch, type_: str, where: str
 ) -> None:
     block, values = OUTPUTS[type_]
+    sent = [each for each in (CANARY, KEY) if each in json.dumps(values)]
+    service.says = lambda request: Says(
+        401, json.dumps([request.headers, request.body.decode(), *sent]).encode()
+    )
     if where == "in the environment":
         monkeypatch.setenv("A_TOKEN", KEY if KEY in json.dumps(values) else CANARY)
         values = referring(values)
