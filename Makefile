@@ -10,6 +10,7 @@
 #   make lock        choose the versions of all packages anew, with their hashes (needs uv)
 #   make audit       look the locked packages up among known vulnerabilities
 #   make kafka       the toll example on a real Kafka broker, which it starts
+#   make azure       a job of Event Hubs, Blob Storage, Delta Lake and PostgreSQL, on stand-ins and through kills
 #   make cluster-queries  twenty recipes of the cookbook on a cluster of two workers, which it starts
 #   make cluster     toll events on a cluster of two workers, which it starts and harms
 #   make kills       kill runs on Spark at random, compare what readers of sinks find; KILLS="--kills 24 --seed 1"
@@ -32,7 +33,7 @@ PANDAS ?= 2
 OTHER := .cache/spark-$(SPARK)-$(notdir $(PYTHON))-pandas-$(PANDAS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock audit demo kafka cluster test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries kills fuzz soak costs clean
+.PHONY: help setup lock audit demo kafka azure cluster test test-fast test-deep test-spark test-versions check format-check lint types bench cluster-queries kills fuzz soak costs clean
 
 help:
 	@sed -n 's/^#   \(make .*\)/\1/p' Makefile
@@ -64,6 +65,9 @@ demo: $(READY)
 
 kafka: $(READY)
 	@$(BIN)/python examples/kafka/demo.py
+
+azure: $(READY)
+	@PYTHONPATH=.:tests $(BIN)/python examples/azure/demo.py $(AZURE)
 
 cluster: $(READY)
 	@$(BIN)/python examples/cluster/demo.py

@@ -102,12 +102,6 @@ def test_files_of_a_partition_column_lie_in_folders_of_its_values(tmp_path):
     assert DeltaTable(str(tmp_path)).metadata().partition_columns == ["kind"]
 
 
-def test_a_table_of_its_partition_column_alone_is_not_made(tmp_path):
-    with pytest.raises(OutputError, match="select another column"):
-        publish(an_output(tmp_path, "n"), 0, numbers(1))
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_table_with_other_partitions_ends_the_start(tmp_path):
     publish(an_output(tmp_path, "n"), 0, typed_table(n=([1], Type.BIGINT), m=([1], Type.BIGINT)))
     an_output(tmp_path, "N").prepare()

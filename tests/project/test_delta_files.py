@@ -100,25 +100,3 @@ def test_our_own_type_names_a_folder_of_the_project_or_of_a_store(tmp_path):
 def test_a_table_outside_of_the_project_is_refused(tmp_path):
     with pytest.raises(Exception, match="outside"):
         load_project(a_project(tmp_path, Path="../../elsewhere"))
-
-
-def test_an_output_to_blob_storage_is_a_table_where_its_serialization_is_delta(tmp_path):
-    folder = a_project(tmp_path, Path="unused")
-    output = {
-        "Name": "hot",
-        "DataSourceType": "Data Lake Storage Gen2",
-        "BlobStorageProperties": {
-            "StorageAccounts": [{"AccountName": "account", "AccountKey": None}],
-            "Container": "lake",
-            "PathPattern": None,
-        },
-        "Serialization": {"Type": "Delta", "DeltaTablePath": "a/hot", "PartitionColumns": []},
-        "MinimumRows": 2000,
-        "MaximumTime": "00:01:00",
-        "ScriptType": "Output",
-    }
-    (folder / "Outputs" / "hot.json").write_text(json.dumps(output))
-    found = load_project(folder).outputs["hot"].connector
-    assert isinstance(found, DeltaOutput)
-    assert (found.path, found.partition_column) == (CONTAINER / "a/hot", None)
-    assert found.account == StorageAccount("account", "${Outputs_hot_DataSource_AccountKey}")

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from topics import Message, create_topic, read, send
+from topics import Message, create_topic, send
 
 from support.hubs import HOST, Hubs
 from tideglass.connect.files.written_rows import read_rows
-from tideglass.connect.kafka import hub_output
-from tideglass.core import failpoints
 from tideglass.core.errors import InputError
 from tideglass.job.options import RunOptions
 from tideglass.job.plan import plan_job
@@ -83,24 +81,6 @@ def entra_hub(topic: str) -> dict[str, Any]:
         EventHubName=topic,
         AuthenticationMode="Msi",
     )
-
-
-def hub_out(topic: str) -> dict[str, Any]:
-    return {
-        "Name": "o",
-        "DataSourceType": "Event Hub",
-        "EventHubProperties": {
-            "ServiceBusNamespace": HOST.partition(".")[0],
-            "EventHubName": topic,
-            "SharedAccessPolicyName": "both",
-            "SharedAccessPolicyKey": "${HUB_KEY}",
-            "PartitionKey": "v",
-            "PropertyColumns": ["id"],
-            "Delivery": "Transactional",
-        },
-        "Serialization": {"Type": "Json", "Encoding": "UTF8", "Format": "LineSeparated"},
-        "ScriptType": "Output",
-    }
 
 
 def topic(hubs: Hubs, name: str) -> str:
@@ -175,35 +155,3 @@ def test_an_application_of_entra_reads_a_hub_and_a_wrong_secret_is_told(
     later = replace(options, fresh=True, overwrite=True, start_mode=StartMode.TIME, start_at_ticks=0)
     with pytest.raises(InputError, match="cannot be asked"):
         run(plan_job(load_project(folder), later), None, spark)
-
-
-def test_a_job_that_dies_behind_its_transaction_goes_on_without_a_row_twice(
-    hubs: Hubs, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    devices, out = topic(hubs, "devices"), topic(hubs, "out")
-    set_environment(hubs, monkeypatch)
-    folder = tmp_path / "job"
-    for name, content in (("Inputs/devices.json", entra_hub(devices)), ("Outputs/o.json", hub_out(out))):
-        (folder / name).parent.mkdir(parents=True)
-        (folder / name).write_text(json.dumps(content))
-    query = "SELECT v, GetMetadataPropertyValue(devices, 'EventId') AS id INTO o FROM devices"
-    (folder / "job.asaql").write_text(query)
-    send(hubs.address, devices, [Message(json.dumps({"v": n}).encode(), None, n % 2) for n in range(10)])
-    options = RunOptions(once=True, live=True, key_groups=2)
-
-    def die() -> None:
-        raise RuntimeError("killed")
-
-    monkeypatch.setattr(failpoints, "die", die)
-    monkeypatch.setenv(failpoints.DIE_AT, "after-publish-o:0")
-    with pytest.raises(Exception, match="killed"):
-        run(plan_job(load_project(folder), options), None, spark)
-    hub_output._writers.clear()  # as a process that is gone leaves them
-    seen = read(hubs.address, out)
-    assert len(seen) == 10, "the transaction was committed, the batch was not"
-    monkeypatch.delenv(failpoints.DIE_AT)
-    run(plan_job(load_project(folder), options), None, spark)
-    hub_output._writers.clear()
-    found = read(hubs.address, out)
-    assert [each.offset for each in found] == [each.offset for each in seen], "no row was written again"
-    assert sorted(json.loads(each.value or b"")["v"] for each in found) == list(range(10))

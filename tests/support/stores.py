@@ -43,8 +43,13 @@ class StoreOnThisMachine:
 
 
 @contextmanager
-def azurite(folder: Path) -> Generator[StoreOnThisMachine]:
-    """Azurite over an empty folder; the tests that ask for it are skipped where it cannot be had."""
+def azurite(
+    folder: Path, account: str = ACCOUNT, container: str | None = None
+) -> Generator[StoreOnThisMachine]:
+    """Azurite over an empty folder; the tests that ask for it are skipped where it cannot be had.
+
+    account: its one account. container: its one container; None: one with a name of its own.
+    """
     try:
         package = fetched("azurite", AZURITE_VERSION)
     except (OSError, subprocess.SubprocessError) as error:
@@ -52,14 +57,15 @@ def azurite(folder: Path) -> Generator[StoreOnThisMachine]:
     port = free_port()
     script = str(package / "dist" / "src" / "blob" / "main.js")
     arguments = ("--location", str(folder), "--blobPort", str(port), "--skipApiVersionCheck", "--silent")
-    with running_server(node_command("node", script, *arguments), port):
-        container = _container(port)
-        _make_container(port, container)
+    accounts = {"AZURITE_ACCOUNTS": f"{account}:{ACCOUNT_KEY}"}
+    with running_server(node_command("node", script, *arguments), port, accounts):
+        container = container or _container(port)
+        _make_container(port, account, container)
         yield StoreOnThisMachine(
-            f"abfs://{container}@{ACCOUNT}.dfs.core.windows.net",
+            f"abfs://{container}@{account}.dfs.core.windows.net",
             {
                 "AZURE_STORAGE_ACCOUNT_KEY": ACCOUNT_KEY,
-                "AZURE_STORAGE_ENDPOINT": f"http://127.0.0.1:{port}/{ACCOUNT}",
+                "AZURE_STORAGE_ENDPOINT": f"http://127.0.0.1:{port}/{account}",
             },
         )
 
@@ -99,10 +105,15 @@ def s3_server() -> Generator[StoreOnThisMachine]:
 
 
 @contextmanager
-def running_server(command: list[str], port: int) -> Generator[None]:
+def running_server(
+    command: list[str], port: int, environment: Mapping[str, str] | None = None
+) -> Generator[None]:
+    own = {**os.environ, **(environment or {})}
     # A file and no pipe: a server that logs its requests would wait for somebody to read them.
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=log, env=own, start_new_session=True
+        )
         try:
             limit = time.monotonic() + _START_SECONDS
             while not _listens(port):
@@ -133,7 +144,7 @@ def _container(port: int) -> str:
     return f"jobs-{port}"
 
 
-def _make_container(port: int, container: str) -> None:
+def _make_container(port: int, account: str, container: str) -> None:
     """The one request that obstore has no function for, signed with the shared key."""
     headers = {
         "Content-Type": "application/octet-stream",
@@ -141,10 +152,10 @@ def _make_container(port: int, container: str) -> None:
         "x-ms-version": "2021-08-06",
     }
     own = "".join(f"{name}:{headers[name]}\n" for name in ("x-ms-date", "x-ms-version"))
-    resource = f"/{ACCOUNT}/{ACCOUNT}/{container}\nrestype:container"
+    resource = f"/{account}/{account}/{container}\nrestype:container"
     signed = f"PUT\n\n\n\n\n{headers['Content-Type']}\n\n\n\n\n\n\n{own}{resource}"
     mac = hmac.new(base64.b64decode(ACCOUNT_KEY), signed.encode(), hashlib.sha256).digest()
-    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(mac).decode()}"
-    url = f"http://127.0.0.1:{port}/{ACCOUNT}/{container}?restype=container"
+    headers["Authorization"] = f"SharedKey {account}:{base64.b64encode(mac).decode()}"
+    url = f"http://127.0.0.1:{port}/{account}/{container}?restype=container"
     request = urllib.request.Request(url, method="PUT", headers=headers, data=b"")
     urllib.request.urlopen(request, timeout=10).close()

@@ -85,11 +85,6 @@ class DeltaOutput(OutputConnector):
             if table is None:
                 schema = first_schema(staged, self.partition_column)
                 projected(staged, schema)  # rows that are refused make no table
-                if len(schema) == 1 and self.partition_column is not None:
-                    raise OutputError(
-                        f"the output {self.name!r} would make a table of its partition column "
-                        f"{self.partition_column!r} alone, which cannot be written; select another column"
-                    )
                 commits.create(schema, self.partition_column)
                 continue
             rows = projected(staged, pa.schema(cast("Any", table.schema().to_arrow())))
