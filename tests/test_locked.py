@@ -36,7 +36,7 @@ def wanted() -> list[Requirement]:
     while left:
         for text in extras[left.pop()]:
             if Requirement(text).name == "tideglass":
-                left += Requirement(text).extras
+                left += sorted(Requirement(text).extras)
             else:
                 found.append(text)
     return [Requirement(text) for text in found]

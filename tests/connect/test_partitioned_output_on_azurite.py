@@ -70,7 +70,7 @@ def test_rows_go_to_the_container_of_the_project(tmp_path: Path, container: str)
         staged = [made.stage(rows_at([(START, 1), (START + TICKS_PER_HOUR, 2)]), "i/0")]
         made.publish(Batch(1, 0), staged)
     assert numbers_in(made.path) == {"2026/03/09/00": [1], "2026/03/09/01": [2]}
-    assert made.newest_batch() == Batch(1, 0)
+    assert made.newest_batch("job") == Batch(1, 0)
     made.withdraw(Batch(1, -1))
     assert numbers_in(made.path) == {}
 

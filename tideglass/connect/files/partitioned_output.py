@@ -299,7 +299,7 @@ class PartitionedFileOutput(OutputConnector):
                 if each.file not in added:
                     remove_file(self._held(each))
 
-    def newest_batch(self) -> Batch | None:
+    def newest_batch(self, job_id: str) -> Batch | None:
         return max(self._records.batches(), default=None)
 
     def withdraw(self, after: Batch) -> None:
