@@ -112,7 +112,7 @@ LOCK := uv pip compile --universal --generate-hashes --python-version 3.11 --no-
 lock:
 	@command -v uv >/dev/null || { echo "make lock needs uv" >&2; exit 1; }
 	@$(LOCK) pyproject.toml --extra dev --extra examples --output-file requirements/dev.lock $(UPGRADE)
-	@printf 'setuptools>=77\nwheel\n' | $(LOCK) - --output-file requirements/build.lock $(UPGRADE)
+	@printf 'setuptools>=77,<81\nwheel\n' | $(LOCK) - --output-file requirements/build.lock $(UPGRADE)
 	@echo 'pip-audit>=2.10' | $(LOCK) - --output-file requirements/audit.lock $(UPGRADE)
 
 .cache/audit/.ready: requirements/audit.lock

@@ -40,7 +40,7 @@ Traceback (most recent call last):
 
 
 def test_a_batch_that_sees_the_stop_file_before_the_run_does_has_stopped_the_run() -> None:
-    wait(query(IN_A_BATCH.format(error="tideglass.spark.query.StopAsked")), threading.Event())
+    wait(query(IN_A_BATCH.format(error="tideglass.spark.stop_asked.StopAsked")), threading.Event())
 
 
 @pytest.mark.parametrize(
