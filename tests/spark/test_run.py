@@ -138,7 +138,7 @@ def test_a_batch_that_broke_off_amid_its_commit_or_behind_it_is_committed_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     project = with_events(OnDisk(tmp_path, spark))
-    publish = output._publish
+    publish = output.publish_file
     published: list[StoragePath] = []
 
     def broken(staged: tuple[StoragePath, StoragePath]) -> None:
@@ -147,7 +147,7 @@ def test_a_batch_that_broke_off_amid_its_commit_or_behind_it_is_committed_once(
         publish(staged)
         published.append(staged[1])
 
-    monkeypatch.setattr(output, "_publish", broken)
+    monkeypatch.setattr(output, "publish_file", broken)
     with pytest.raises(OutputError, match=r"^the disk is full$"):
         project.run(batch_bytes=SMALL_BATCH_BYTES)
     monkeypatch.undo()
