@@ -151,7 +151,7 @@ def test_an_application_of_entra_reads_a_hub_and_a_wrong_secret_is_told(
     run(plan_job(load_project(folder), options), None, spark)
     assert sorted(row["v"] for row in read_rows(outputs["o"])) == [1, 2]
     assert hubs.tokens.given > before
-    monkeypatch.setenv("AZURE_CLIENT_SECRET", "another")
+    monkeypatch.setenv("AZURE_CLIENT_SECRET", "not-its-secret")
     later = replace(options, fresh=True, overwrite=True, start_mode=StartMode.TIME, start_at_ticks=0)
     with pytest.raises(InputError, match="cannot be asked"):
         run(plan_job(load_project(folder), later), None, spark)

@@ -14,6 +14,7 @@ import pytest
 
 from support.http_outputs import endpoints, for_rows
 from support.http_service import HttpService, Received, Says, an_http_service
+from support.stores import free_port
 
 pytestmark = pytest.mark.spark
 
@@ -94,13 +95,16 @@ def command_lines() -> str:
     return "\n".join(found)
 
 
-def pages_of_spark() -> str:
-    """What Spark's UI shows while the run lasts."""
-    found: list[str] = []
-    for page in UI_PAGES:
-        with urllib.request.urlopen(f"http://127.0.0.1:4040/{page}", timeout=10) as answer:
-            found.append(answer.read().decode())
-    return "\n".join(found)
+def pages_of_spark(port: int) -> str:
+    """What Spark's UI shows while the run lasts; its page of settings asks another address for these."""
+    applications = json.loads(answer_of(port, "api/v1/applications"))
+    settings = [f"api/v1/applications/{each['id']}/environment" for each in applications]
+    return "\n".join(answer_of(port, page) for page in (*UI_PAGES, *settings))
+
+
+def answer_of(port: int, page: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=10) as answer:
+        return answer.read().decode()
 
 
 def text_of_all_files(folder: Path) -> Iterator[tuple[Path, bytes]]:
@@ -116,6 +120,7 @@ def rows_of_function(service: HttpService) -> dict[str, tuple[int, int]]:
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks at /proc")
 def test_a_run_that_fails_leaves_and_shows_no_secret(service: HttpService, tmp_path: Path) -> None:
     seen: list[str] = []
+    ui_port = free_port()
     busy = iter([Says(503, b"busy", {"Retry-After": "0"})])
 
     def says(request: Received) -> Says:
@@ -124,7 +129,7 @@ def test_a_run_that_fails_leaves_and_shows_no_secret(service: HttpService, tmp_p
         if len(rows_of_function(service)) < 250:
             return Says(503, b"busy", {"Retry-After": "0"})
         seen.append(command_lines())
-        seen.append(pages_of_spark())
+        seen.append(pages_of_spark(ui_port))
         echoed = json.dumps([request.headers, *CANARIES.values()])  # a service that answers with what it got
         return Says(401, echoed.encode())
 
@@ -133,7 +138,7 @@ def test_a_run_that_fails_leaves_and_shows_no_secret(service: HttpService, tmp_p
     done = subprocess.run(
         [
             *(sys.executable, "-m", "tideglass.cli.main", "run", str(folder), "--live", "--once", "--ui"),
-            *("--run-dir", str(runs), "--debug"),
+            *("--run-dir", str(runs), "--debug", "--conf", f"spark.ui.port={ui_port}"),
             *("--conf", "spark.hadoop.fs.azure.account.key.toll.dfs.core.windows.net=${STORE_KEY}"),
         ],
         env=os.environ | CANARIES | {"TIDEGLASS_ENDPOINTS": endpoints(service)},
